@@ -1,0 +1,52 @@
+"""FedAvg: the mean of the deltas by examples."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from unstale.errors import ConfigError
+from unstale.params import scale, weighted_mean
+from unstale.updates import Aggregated, ServerView, State, Update
+
+
+def mean_delta(updates: Sequence[Update]) -> dict[str, Tensor] | None:
+    r"""Return $\sum_i n_i w_i \Delta_i / \sum_i n_i w_i$, or None if all weights are zero."""
+    weights = [update.num_examples * update.weight for update in updates]
+    if not any(weight > 0 for weight in weights):
+        return None
+    return weighted_mean([update.delta for update in updates], weights)
+
+
+@dataclass(frozen=True, slots=True)
+class FedAvg:
+    """Adds the mean of the deltas, weighted by examples and by the updates' weights.
+
+    It averages *deltas*, each relative to its own base, never whole stale models.
+
+    Example:
+        >>> FedAvg().server_lr
+        1.0
+
+    References:
+        McMahan et al., "Communication-Efficient Learning of Deep Networks from
+        Decentralized Data", 2017.
+    """
+
+    server_lr: float = 1.0
+    """Scales the mean before it is added; 1 is FedAvg."""
+
+    def __post_init__(self) -> None:
+        if not self.server_lr > 0:
+            raise ConfigError(f"`server_lr` should be above 0. Found {self.server_lr!r}.")
+
+    def init(self) -> State:
+        """Return the empty state."""
+        return {}
+
+    def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Aggregated:
+        """Return the scaled mean."""
+        mean = mean_delta(updates)
+        if mean is not None and self.server_lr != 1.0:
+            mean = scale(mean, self.server_lr)
+        return Aggregated(mean, state)

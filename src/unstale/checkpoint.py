@@ -1,0 +1,215 @@
+"""Checkpoints: JSON and safetensors, written whole, checked when read.
+
+A folder of checkpoints looks like this:
+
+```
+checkpoint-0000000007.json          the tree, and the SHA-256 of every file it needs
+checkpoint-0000000007.safetensors   the tree's tensors
+versions/0000000003.safetensors     the weights of an earlier version; written once
+```
+
+The JSON file is written last and makes a checkpoint valid; the last two are
+kept. Reading takes the newest whose files are all as they were written, and
+says so if an older one had to serve. Nothing is ever unpickled.
+"""
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load as load_bytes
+from safetensors.torch import save as save_bytes
+from torch import Tensor
+
+from unstale.errors import CheckpointError
+from unstale.files import remove_temporaries, sha256_of, write_json, write_whole
+from unstale.params import Params
+
+logger = logging.getLogger(__name__)
+
+FORMAT = 1
+KEPT = 2
+
+ReadParams = Callable[[], Params]
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
+    """Write named tensors to a safetensors file in one step; return its SHA-256."""
+    # Cloned: safetensors refuses tensors that share memory, as equal parts of a state may.
+    content = save_bytes({n: t.detach().cpu().contiguous().clone() for n, t in tensors.items()})
+    return write_whole(path, content)
+
+
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    """Read a safetensors file; every tensor owns its (aligned) memory."""
+    return {n: t.clone() for n, t in load_bytes(path.read_bytes()).items()}
+
+
+class Checkpoints:
+    """One folder of checkpoints, as one process writes and reads it.
+
+    It remembers which version files it wrote or restored itself, so that those are not
+    written again; a file of the same name that somebody else left is never trusted.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._own: dict[str, str] = {}  # version file -> SHA-256
+
+    def write(self, tree: Mapping[str, Any], versions: Mapping[int, ReadParams]) -> Path:
+        """Write a checkpoint and return the path of its JSON file.
+
+        Args:
+            tree: String-keyed dicts and lists with tensors and JSON values as leaves.
+            versions: Earlier global models by version, each read only if not yet on disk.
+        """
+        folder = self.folder
+        folder.mkdir(parents=True, exist_ok=True)
+        remove_temporaries(folder)
+        number = max(_numbers(folder), default=0) + 1
+        own: dict[str, str] = {}
+        for version, read in versions.items():
+            name = f"versions/{number_text(version)}.safetensors"
+            if name in self._own and (folder / name).is_file():
+                own[name] = self._own[name]
+            else:
+                own[name] = save_tensors(folder / name, read())
+        self._own = own
+        tensors: dict[str, Tensor] = {}
+        body = _take_tensors(tree, "", tensors)
+        stem = f"checkpoint-{number_text(number)}"
+        digest = save_tensors(folder / f"{stem}.safetensors", tensors)
+        files = {**own, f"{stem}.safetensors": digest}
+        content = {"format": FORMAT, "files": files, "tree": body}
+        path = folder / f"{stem}.json"
+        write_json(path, {**content, "digest": _digest(content)})
+        _forget_old(folder)
+        return path
+
+    def read(self) -> tuple[dict[str, Any], dict[int, ReadParams]]:
+        """Return the newest sound checkpoint's tree and its versions.
+
+        Raises:
+            CheckpointError: If there is none; says what is wrong with each.
+        """
+        numbers = sorted(_numbers(self.folder), reverse=True)
+        if not numbers:
+            raise CheckpointError(
+                "A folder of checkpoints should hold checkpoint-*.json. "
+                f"Found none in {self.folder}."
+            )
+        faults: list[str] = []
+        for number in numbers:
+            path = self.folder / f"checkpoint-{number_text(number)}.json"
+            try:
+                content = _read_sound(path)
+            except (OSError, ValueError, KeyError, TypeError, CheckpointError) as error:
+                faults.append(f"{path.name}: {error}")
+                continue
+            if faults:
+                logger.warning(
+                    "Damaged checkpoint passed over (%s); went back to %s.", faults[0], path.name
+                )
+            return self._restore(path, content)
+        raise CheckpointError(
+            f"At least one checkpoint in {self.folder} should be readable. All are damaged:\n"
+            + "\n".join(f"- {fault}" for fault in faults)
+            + "\nRestore the folder from a backup, or start anew in an empty one."
+        )
+
+    def _restore(
+        self, path: Path, content: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[int, ReadParams]]:
+        tensors = load_tensors(path.with_suffix(".safetensors"))
+        self._own = {n: h for n, h in content["files"].items() if n.startswith("versions/")}
+        versions: dict[int, ReadParams] = {
+            int(Path(name).stem): partial(load_tensors, self.folder / name) for name in self._own
+        }
+        return _put_tensors(content["tree"], tensors), versions
+
+
+def number_text(number: int) -> str:
+    """Return a number as file names carry it, so that they sort."""
+    return f"{number:010d}"
+
+
+def exists(folder: Path) -> bool:
+    """Return whether a folder holds a checkpoint, sound or not."""
+    return bool(_numbers(folder))
+
+
+def _read_sound(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    digest = content.pop("digest")
+    if digest != _digest(content):
+        raise CheckpointError("its content does not match its digest")
+    if content["format"] != FORMAT:
+        raise CheckpointError(f"its format is {content['format']}, this version reads {FORMAT}")
+    for name, expected in content["files"].items():
+        if sha256_of(path.parent / name) != expected:
+            raise CheckpointError(f"{name} is not as it was written")
+    return content
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _numbers(folder: Path) -> list[int]:
+    found = (path.stem.removeprefix("checkpoint-") for path in folder.glob("checkpoint-*.json"))
+    return [int(number) for number in found if number.isdigit()]
+
+
+def _forget_old(folder: Path) -> None:
+    numbers = sorted(_numbers(folder))
+    for number in numbers[:-KEPT]:
+        for ending in ("json", "safetensors"):
+            (folder / f"checkpoint-{number_text(number)}.{ending}").unlink(missing_ok=True)
+    needed: set[str] = set()
+    for number in numbers[-KEPT:]:
+        text = (folder / f"checkpoint-{number_text(number)}.json").read_text(encoding="utf-8")
+        try:
+            needed.update(json.loads(text)["files"])
+        except (ValueError, KeyError, TypeError):
+            continue  # a damaged one needs nothing any more
+    for path in [*folder.glob("versions/*.safetensors"), *folder.glob("checkpoint-*.safetensors")]:
+        if str(path.relative_to(folder)) not in needed:
+            path.unlink(missing_ok=True)
+
+
+def _take_tensors(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
+    if isinstance(value, Tensor):
+        tensors[path] = value
+        return {"__tensor__": path, "device": str(value.device)}
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise CheckpointError(f"State keys should be strings. Found {key!r} at '{path}'.")
+        return {key: _take_tensors(item, f"{path}/{key}", tensors) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_take_tensors(item, f"{path}/{i}", tensors) for i, item in enumerate(value)]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise CheckpointError(
+        "State should be made of dicts, lists, tensors and JSON values. "
+        f"Found {type(value).__name__} at '{path}'."
+    )
+
+
+def _put_tensors(value: Any, tensors: Mapping[str, Tensor]) -> Any:
+    if isinstance(value, dict):
+        if "__tensor__" in value:
+            device = torch.device(value["device"])
+            if device.type == "cuda" and not torch.cuda.is_available():
+                device = torch.device("cpu")  # a run may be looked at, or go on, elsewhere
+            return tensors[value["__tensor__"]].to(device)
+        return {key: _put_tensors(item, tensors) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_put_tensors(item, tensors) for item in value]
+    return value

@@ -1,0 +1,76 @@
+"""Files that are written whole or not at all.
+
+Content goes to a temporary file beside the target, is flushed to the disk, and
+then takes the target's name in one step. A crash at any moment leaves the old
+file or the new one, never a part.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+
+def write_whole(path: Path, content: bytes) -> str:
+    """Write `content` to `path` in one step and return its SHA-256."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp makes files for the owner alone; results are meant to be shared as usual.
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    _sync_folder(path.parent)
+    return hashlib.sha256(content).hexdigest()
+
+
+def write_json(path: Path, value: Any) -> str:
+    """Write `value` as indented JSON in one step and return the SHA-256.
+
+    NaN and infinity are no JSON and raise ValueError: a metric that is not a number
+    is written as null by whoever measured it.
+    """
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return write_whole(path, text.encode())
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file's content."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def remove_temporaries(folder: Path) -> None:
+    """Remove what an earlier process left half-written in `folder`."""
+    for path in folder.glob(".*.tmp"):
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
+def _sync_folder(folder: Path) -> None:
+    # The rename itself must reach the disk too; not every system lets folders be opened.
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

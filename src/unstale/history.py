@@ -1,0 +1,164 @@
+"""Earlier versions of the global model: kept while somebody still works on them.
+
+`VersionStore` holds weights by version, in memory up to a size and beyond it on
+disk. `History` decides which versions stay: those that a client has checked out
+and not answered, with a cap on top. Memory therefore grows with the number of
+outstanding versions and not with the number of rounds.
+"""
+
+import contextlib
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors.torch import load as load_bytes
+from safetensors.torch import save as save_bytes
+from torch import Tensor
+
+from unstale.errors import ConfigError
+from unstale.files import write_whole
+from unstale.params import Params, num_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class HistorySpec:
+    """How much of the past a server keeps."""
+
+    max_versions: int = 1000
+    """The most versions kept; the oldest go first. An update to one that is gone falls
+    to its method's fallback."""
+    memory_bytes: int = 256 * 2**20
+    """Weights beyond this size lie on disk and are read back when needed."""
+    folder: str | None = None
+    """Where they lie; a temporary folder when not given."""
+
+    def __post_init__(self) -> None:
+        if type(self.max_versions) is not int or self.max_versions < 1:
+            raise ConfigError(
+                "HistorySpec: `max_versions` should be an integer of at least 1. "
+                f"Found {self.max_versions!r}."
+            )
+        if self.memory_bytes < 0:
+            raise ConfigError(
+                f"HistorySpec: `memory_bytes` should be at least 0. Found {self.memory_bytes!r}."
+            )
+
+
+class VersionStore:
+    """Weights by version, in memory up to a size and on disk beyond it.
+
+    Example:
+        >>> store = VersionStore(memory_bytes=0)
+        >>> store.put(0, {"w": torch.ones(3)})
+        >>> store.put(1, {"w": torch.zeros(3)})   # now version 0 lies on disk
+        >>> store.on_disk, store.get(0)["w"]
+        (1, tensor([1., 1., 1.]))
+    """
+
+    def __init__(self, memory_bytes: int, folder: str | Path | None = None) -> None:
+        self._limit = memory_bytes
+        self._parent = folder
+        self._folder: Path | None = None
+        self._memory: dict[int, dict[str, Tensor]] = {}
+        self._disk: dict[int, tuple[Path, torch.device]] = {}
+        self._bytes = 0
+
+    @property
+    def versions(self) -> list[int]:
+        """All versions at hand, oldest first."""
+        return sorted([*self._memory, *self._disk])
+
+    @property
+    def on_disk(self) -> int:
+        """How many versions lie on disk."""
+        return len(self._disk)
+
+    @property
+    def memory_used(self) -> int:
+        """Bytes of weights in memory."""
+        return self._bytes
+
+    def put(self, version: int, params: Params) -> None:
+        """Keep the weights of a version; the newest always stays in memory."""
+        self.drop([version])
+        self._memory[version] = dict(params)
+        self._bytes += num_bytes(params)
+        for oldest in sorted(self._memory)[:-1]:
+            if self._bytes <= self._limit:
+                break
+            self._spill(oldest)
+
+    def get(self, version: int) -> Params | None:
+        """Return the weights of a version, or None if they are gone."""
+        if version in self._memory:
+            return self._memory[version]
+        if version not in self._disk:
+            return None
+        path, device = self._disk[version]
+        # Cloned: safetensors' views of one buffer may be unaligned, which can change the
+        # last bits of a matrix product, and a resumed run must give identical numbers.
+        return {n: t.clone().to(device) for n, t in load_bytes(path.read_bytes()).items()}
+
+    def drop(self, versions: Iterable[int]) -> None:
+        """Forget versions; unknown ones are ignored."""
+        for version in versions:
+            params = self._memory.pop(version, None)
+            if params is not None:
+                self._bytes -= num_bytes(params)
+            path, _ = self._disk.pop(version, (None, None))
+            if path is not None:
+                with contextlib.suppress(FileNotFoundError):
+                    path.unlink()
+
+    def _spill(self, version: int) -> None:
+        if self._folder is None:
+            if self._parent is not None:
+                Path(self._parent).mkdir(parents=True, exist_ok=True)
+            self._folder = Path(tempfile.mkdtemp(prefix="unstale-versions-", dir=self._parent))
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        params = self._memory[version]
+        device = next(iter(params.values())).device if params else torch.device("cpu")
+        path = self._folder / f"{version:010d}.safetensors"
+        write_whole(path, save_bytes({n: p.contiguous() for n, p in params.items()}))
+        self._disk[version] = (path, device)
+        self._bytes -= num_bytes(params)
+        del self._memory[version]
+
+
+class History:
+    """The versions that a server still needs."""
+
+    def __init__(self, spec: HistorySpec, lookback: int = 0) -> None:
+        self.spec = spec
+        self.lookback = lookback
+        self.store = VersionStore(spec.memory_bytes, spec.folder)
+
+    def get(self, version: int) -> Params | None:
+        """Return the weights of a version, or None if they are gone."""
+        return self.store.get(version)
+
+    def advance(self, version: int, params: Params, outstanding: Iterable[int] | None) -> None:
+        """Add the new current version and forget what nobody needs any more.
+
+        Args:
+            version: The new current version.
+            params: Its weights.
+            outstanding: Versions on which somebody still works; None where nobody checks
+                versions out, so that only the cap limits what is kept.
+        """
+        self.store.put(version, params)
+        at_hand = self.store.versions
+        if outstanding is not None:
+            needed = {v - back for v in {version, *outstanding} for back in self._reach}
+            self.store.drop(v for v in at_hand if v not in needed)
+            at_hand = self.store.versions
+        excess = len(at_hand) - self.spec.max_versions
+        self.store.drop(at_hand[: max(excess, 0)])
+
+    @property
+    def _reach(self) -> range:
+        return range(self.lookback + 1)

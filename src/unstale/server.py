@@ -1,0 +1,309 @@
+"""The server around the step: who works on what, what has arrived, and what is kept."""
+
+import dataclasses
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from unstale.aggregate import Aggregator
+from unstale.checkpoint import Checkpoints, ReadParams
+from unstale.checks import Limits, check_update, refuse
+from unstale.compensate import Compensator
+from unstale.describe import describe_method, rebuild_method
+from unstale.errors import CheckpointError, ConfigError
+from unstale.history import History, HistorySpec
+from unstale.local import LocalSpec
+from unstale.methods import Method, as_method
+from unstale.params import Params, clone, params_of
+from unstale.seeding import generator
+from unstale.step import Report, ServerState, initial_state, step
+from unstale.tickets import Tickets
+from unstale.trainable import check_model
+from unstale.updates import Receipt, Update
+
+
+class Server:
+    """A federated server for updates of any staleness.
+
+    All methods may be called from several threads.
+
+    Args:
+        model: The global model; lends its structure and its initial weights.
+        method: A method by name or as `unstale.method(name, ...)` makes it.
+        local: The recipe that clients run.
+        compensator: Instead of `method`: what is done to stale updates.
+        aggregator: Instead of `method`: how updates are combined.
+        history: How much of the past is kept.
+        limits: Bounds on what clients may send.
+        seed: Seeds whatever the method draws.
+
+    Example:
+        >>> server = Server(nn.Linear(2, 1), method="unweighted")
+        >>> version, params = server.check_out("c07")
+        >>> delta = {name: torch.ones_like(p) for name, p in params.items()}
+        >>> update = Update("c07", base_version=version, delta=delta, num_examples=40)
+        >>> server.submit(update).accepted, server.submit(update).code
+        (True, 'repeated')
+        >>> report = server.step()
+        >>> report.version, report.arrivals, dict(report.refused)
+        (1, 1, {'repeated': 1})
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        method: str | Method | None = None,
+        *,
+        local: LocalSpec | None = None,
+        compensator: Compensator | None = None,
+        aggregator: Aggregator | None = None,
+        history: HistorySpec | None = None,
+        limits: Limits | None = None,
+        seed: int = 0,
+    ) -> None:
+        check_model(model)
+        if method is not None and (compensator is not None or aggregator is not None):
+            raise ConfigError("Server: give `method`, or `compensator` and `aggregator`, not both.")
+        parts = {"compensator": compensator, "aggregator": aggregator}
+        chosen = Method(**{k: v for k, v in parts.items() if v is not None})  # type: ignore[arg-type]
+        if method is not None or (compensator is None and aggregator is None):
+            chosen = as_method(method if method is not None else "unweighted")
+        state = initial_state(params_of(model), chosen)
+        self._assemble(model, chosen, local, history, limits, seed, state)
+        self._history.advance(0, state.params, None)
+
+    def _assemble(
+        self,
+        model: nn.Module | None,
+        method: Method,
+        local: LocalSpec | None,
+        history: HistorySpec | None,
+        limits: Limits | None,
+        seed: int,
+        state: ServerState,
+    ) -> None:
+        self.model = model
+        self.method = method
+        self.local = local or LocalSpec()
+        self.limits = limits or Limits()
+        self.seed = seed
+        self._state = state
+        self._history = History(history or HistorySpec(), method.compensator.lookback)
+        self._tickets = Tickets()
+        self._pending: dict[tuple[str, int], Update] = {}
+        self._refused: Counter[str] = Counter()
+        self._checkpoints: dict[Path, Checkpoints] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def version(self) -> int:
+        """The number of the current global model."""
+        return self._state.version
+
+    @property
+    def params(self) -> dict[str, torch.Tensor]:
+        """A copy of the current global weights."""
+        return clone(self._state.params)
+
+    @property
+    def outstanding(self) -> list[int]:
+        """The versions on which somebody works, oldest first."""
+        with self._lock:
+            return sorted(self._tickets.outstanding())
+
+    def weights_of(self, version: int) -> Params | None:
+        """Return the weights of a version, or None if they are not kept. Do not change them."""
+        with self._lock:
+            return self._history.get(version)
+
+    def check_out(self, client_id: str) -> tuple[int, dict[str, torch.Tensor]]:
+        """Hand out the current model; its version is kept until the client answers."""
+        if not isinstance(client_id, str) or not client_id:
+            raise ConfigError(f"`client_id` should be a non-empty string. Found {client_id!r}.")
+        with self._lock:
+            self._tickets.open(client_id, self.version)
+            return self.version, self.params
+
+    def release(self, client_id: str, version: int | None = None) -> None:
+        """Stop waiting for a client: for one version, or for all that it checked out."""
+        with self._lock:
+            self._tickets.release(client_id, version)
+
+    def submit(self, update: Update) -> Receipt:
+        """Check an update and, if nothing speaks against it, take it for the next step.
+
+        A refused update changes nothing but the report's count of refusals.
+        """
+        with self._lock:
+            receipt = check_update(update, self._state.params, self.version, self.limits)
+            if receipt is None and self._tickets.has_answered(
+                update.client_id, update.base_version
+            ):
+                receipt = refuse(
+                    "repeated",
+                    "One update per client and base version should come. Found a second one "
+                    f"of '{update.client_id}' for version {update.base_version}. A resend is "
+                    "harmless: nothing needs to be done.",
+                )
+            if receipt is not None:
+                self._refused[receipt.code] += 1
+                return receipt
+            key = (update.client_id, int(update.base_version))
+            # A copy on our device: the sender may go on using its tensors.
+            own = {
+                name: update.delta[name].detach().to(p.device, copy=True)
+                for name, p in self._state.params.items()
+            }
+            self._pending[key] = dataclasses.replace(
+                update, delta=own, base_version=key[1], num_examples=int(update.num_examples)
+            )
+            self._tickets.answer(*key)
+            return Receipt(True)
+
+    def step(self) -> Report:
+        """Compensate and aggregate what has arrived; make the next version."""
+        with self._lock:
+            result = step(
+                self._state,
+                list(self._pending.values()),
+                method=self.method,
+                local=self.local,
+                history=self._history.get,
+                rng=generator(self.seed, "server", self.version),
+                model=self.model,
+            )
+            refused = dict(self._refused)
+            self._state = result.state
+            self._pending.clear()
+            self._refused.clear()
+            self._history.advance(self.version, self._state.params, self._kept())
+            store = self._history.store
+            kept = {
+                "versions": len(store.versions),
+                "bytes": store.memory_used,
+                "on_disk": store.on_disk,
+            }
+            return dataclasses.replace(result.report, refused=refused, history=kept)
+
+    def _kept(self) -> set[int] | None:
+        return self._tickets.outstanding() if self._tickets.ever_used else None
+
+    # --- save and load ---------------------------------------------------------------
+
+    def save(self, folder: str | Path) -> Path:
+        """Write a checkpoint into `folder`; a crash leaves the old one or the new one."""
+        with self._lock:
+            tree, versions = self.to_tree()
+            path = Path(folder).resolve()
+            checkpoints = self._checkpoints.setdefault(path, Checkpoints(path))
+            return checkpoints.write({"server": tree}, versions)
+
+    def to_tree(self) -> tuple[dict[str, Any], dict[int, ReadParams]]:
+        """Return all of the server's state as a tree, and its versions, for a checkpoint."""
+        local = {f.name: getattr(self.local, f.name) for f in dataclasses.fields(self.local)}
+        if not isinstance(self.local.loss, str):
+            local["loss"] = None
+        tree = {
+            "version": self.version,
+            "params": dict(self._state.params),
+            "compensator": self._state.compensator,
+            "aggregator": self._state.aggregator,
+            "method": describe_method(self.method),
+            "local": local,
+            "history": dataclasses.asdict(self._history.spec),
+            "limits": dataclasses.asdict(self.limits),
+            "seed": self.seed,
+            "tickets": self._tickets.to_json(),
+            "refused": dict(self._refused),
+            "pending": [
+                {f.name: getattr(update, f.name) for f in dataclasses.fields(update)}
+                for update in self._pending.values()
+            ],
+        }
+        return tree, {v: _reader(self._history, v) for v in self._history.store.versions}
+
+    @classmethod
+    def load(
+        cls,
+        folder: str | Path,
+        model: nn.Module | None = None,
+        *,
+        method: str | Method | None = None,
+        local: LocalSpec | None = None,
+    ) -> "Server":
+        """Restore the newest sound checkpoint of a folder.
+
+        Args:
+            folder: Where `save` wrote.
+            model: The model's structure, for methods that train it; others need none.
+            method: Needed only if the method was made of classes that are not registered.
+            local: Needed only if the loss was a function and not a name.
+
+        Raises:
+            CheckpointError: If no checkpoint is sound; a damaged newest one is passed over
+                with a warning and the one before is used.
+        """
+        path = Path(folder).resolve()
+        checkpoints = Checkpoints(path)
+        tree, versions = checkpoints.read()
+        server = cls.from_tree(tree["server"], versions, model, method=method, local=local)
+        server._checkpoints[path] = checkpoints
+        return server
+
+    @classmethod
+    def from_tree(
+        cls,
+        tree: dict[str, Any],
+        versions: dict[int, ReadParams],
+        model: nn.Module | None = None,
+        *,
+        method: str | Method | None = None,
+        local: LocalSpec | None = None,
+    ) -> "Server":
+        """Return the server that `to_tree` described."""
+        chosen = rebuild_method(tree["method"]) if method is None else as_method(method)
+        if local is None:
+            if tree["local"]["loss"] is None:
+                raise CheckpointError(
+                    "The loss of a checkpoint should be a name. It was a function. "
+                    "Pass the recipe: Server.load(dir, local=...)."
+                )
+            local = LocalSpec(**{**tree["local"], "betas": tuple(tree["local"]["betas"])})
+        if model is not None:
+            check_model(model)
+        state = ServerState(
+            tree["version"], tree["params"], tree["compensator"], tree["aggregator"]
+        )
+        server = cls.__new__(cls)
+        server._assemble(
+            model,
+            chosen,
+            local,
+            HistorySpec(**tree["history"]),
+            Limits(**tree["limits"]),
+            tree["seed"],
+            state,
+        )
+        device = next(iter(state.params.values())).device
+        for version in sorted(versions):
+            params = versions[version]()
+            server._history.store.put(version, {n: params[n].to(device) for n in state.params})
+        server._tickets = Tickets.from_json(tree["tickets"])
+        server._refused = Counter(tree["refused"])
+        for item in tree["pending"]:
+            server._pending[(item["client_id"], item["base_version"])] = Update(**item)
+        return server
+
+
+def _reader(history: History, version: int) -> ReadParams:
+    def read() -> Params:
+        params = history.get(version)
+        if params is None:
+            raise CheckpointError(f"Version {version} vanished while it was being saved.")
+        return params
+
+    return read

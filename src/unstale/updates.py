@@ -1,0 +1,103 @@
+"""What travels between clients, server, compensators and aggregators.
+
+All are records: frozen, and never changed after they are made.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from unstale.local import LocalSpec
+from unstale.params import Params
+
+# The memory of a compensator or aggregator: a tree of string-keyed dicts and lists
+# whose leaves are tensors or JSON values. Checkpoints store exactly that.
+State = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Update:
+    """What a client sent, or what a compensator made of it.
+
+    Example:
+        >>> update = Update("c07", base_version=3, delta={"w": torch.ones(2)}, num_examples=40)
+        >>> update.staleness(version=10)
+        7
+    """
+
+    client_id: str
+    """Who sent it."""
+    base_version: int
+    """The version of the global model that its training started from."""
+    delta: Params
+    """The client's trained weights minus the weights of `base_version`."""
+    num_examples: int
+    """How many examples it was trained on."""
+    weight: float = 1.0
+    """Multiplies `num_examples` in the aggregation; lowered by weighting compensators."""
+
+    def staleness(self, version: int) -> int:
+        """Return τ, by how many versions the update is behind `version`."""
+        return version - self.base_version
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The server's answer to a submitted update."""
+
+    accepted: bool
+    reason: str = ""
+    """Empty if accepted; else what should hold, what was found, what to do."""
+    code: str = ""
+    """Empty if accepted; else a short name of the reason, as the report counts it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One thing that a compensator or aggregator did to one update."""
+
+    kind: str
+    """`weighted`, `compensated`, `converted`, `dropped` or `fallback`."""
+    client_id: str
+    base_version: int
+    detail: Mapping[str, float | int | str] = field(default_factory=dict)
+    """Numbers and words about it, such as the weight, or why it fell back."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ServerView:
+    """All that a compensator or an aggregator may see of the server."""
+
+    version: int
+    """The current version t."""
+    params: Params
+    """The current global weights."""
+    history: Callable[[int], Params | None]
+    """The weights of an earlier version, or None if they are gone."""
+    local: LocalSpec
+    """The recipe that clients were told to run."""
+    rng: torch.Generator
+    """The only source of randomness; the same for the same seed and version."""
+    model: nn.Module | None = None
+    """The structure of the model, for methods that train it themselves."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What a compensator returns: better updates, its new memory, and what it did."""
+
+    updates: tuple[Update, ...]
+    state: State
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Aggregated:
+    """What an aggregator returns: the change to the global weights, or None for none."""
+
+    delta: Params | None
+    state: State
+    notes: tuple[Note, ...] = ()
