@@ -5,17 +5,20 @@ A folder of checkpoints looks like this:
 ```
 checkpoint-0000000007.json          the tree, and the SHA-256 of every file it needs
 checkpoint-0000000007.safetensors   the tree's tensors
-versions/0000000003.safetensors     the weights of an earlier version; written once
+versions/0000000003-5f0c….safetensors   the weights of an earlier version; written once
 ```
 
 The JSON file is written last and makes a checkpoint valid; the last two are
 kept. Reading takes the newest whose files are all as they were written, and
-says so if an older one had to serve. Nothing is ever unpickled.
+says so if an older one had to serve. A version's file carries a part of its
+own SHA-256 in its name, so that another run in the same folder never writes over
+what an older checkpoint still needs. Nothing is ever unpickled.
 """
 
 import hashlib
 import json
 import logging
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -34,15 +37,20 @@ logger = logging.getLogger(__name__)
 
 FORMAT = 1
 KEPT = 2
+TENSOR = "$tensor"
 
 ReadParams = Callable[[], Params]
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
     """Write named tensors to a safetensors file in one step; return its SHA-256."""
+    return write_whole(path, tensor_bytes(tensors))
+
+
+def tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
+    """Return named tensors as the content of a safetensors file."""
     # Cloned: safetensors refuses tensors that share memory, as equal parts of a state may.
-    content = save_bytes({n: t.detach().cpu().contiguous().clone() for n, t in tensors.items()})
-    return write_whole(path, content)
+    return save_bytes({n: t.detach().cpu().contiguous().clone() for n, t in tensors.items()})
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
@@ -59,7 +67,8 @@ class Checkpoints:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._own: dict[str, str] = {}  # version file -> SHA-256
+        self._own: dict[int, tuple[str, str]] = {}  # version -> its file and SHA-256
+        self._damaged: set[int] = set()  # checkpoints that `read` passed over
 
     def write(self, tree: Mapping[str, Any], versions: Mapping[int, ReadParams]) -> Path:
         """Write a checkpoint and return the path of its JSON file.
@@ -70,25 +79,28 @@ class Checkpoints:
         """
         folder = self.folder
         folder.mkdir(parents=True, exist_ok=True)
-        remove_temporaries(folder)
+        for place in (folder, folder / "versions"):
+            remove_temporaries(place)
         number = max(_numbers(folder), default=0) + 1
-        own: dict[str, str] = {}
+        own: dict[int, tuple[str, str]] = {}
         for version, read in versions.items():
-            name = f"versions/{number_text(version)}.safetensors"
-            if name in self._own and (folder / name).is_file():
-                own[name] = self._own[name]
-            else:
-                own[name] = save_tensors(folder / name, read())
+            known = self._own.get(version)
+            if known is None or not (folder / known[0]).is_file():
+                content = tensor_bytes(read())
+                digest = hashlib.sha256(content).hexdigest()
+                known = f"versions/{number_text(version)}-{digest[:16]}.safetensors", digest
+                write_whole(folder / known[0], content)
+            own[version] = known
         self._own = own
         tensors: dict[str, Tensor] = {}
         body = _take_tensors(tree, "", tensors)
         stem = f"checkpoint-{number_text(number)}"
         digest = save_tensors(folder / f"{stem}.safetensors", tensors)
-        files = {**own, f"{stem}.safetensors": digest}
-        content = {"format": FORMAT, "files": files, "tree": body}
+        files = {**dict(own.values()), f"{stem}.safetensors": digest}
+        record = {"format": FORMAT, "files": files, "tree": body}
         path = folder / f"{stem}.json"
-        write_json(path, {**content, "digest": _digest(content)})
-        _forget_old(folder)
+        write_json(path, {**record, "digest": _digest(record)})
+        _forget_old(folder, self._damaged)
         return path
 
     def read(self) -> tuple[dict[str, Any], dict[int, ReadParams]]:
@@ -108,8 +120,16 @@ class Checkpoints:
             path = self.folder / f"checkpoint-{number_text(number)}.json"
             try:
                 content = _read_sound(path)
-            except (OSError, ValueError, KeyError, TypeError, CheckpointError) as error:
+            except (
+                OSError,
+                ValueError,
+                KeyError,
+                TypeError,
+                AttributeError,
+                CheckpointError,
+            ) as error:
                 faults.append(f"{path.name}: {error}")
+                self._damaged.add(number)
                 continue
             if faults:
                 logger.warning(
@@ -126,9 +146,14 @@ class Checkpoints:
         self, path: Path, content: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[int, ReadParams]]:
         tensors = load_tensors(path.with_suffix(".safetensors"))
-        self._own = {n: h for n, h in content["files"].items() if n.startswith("versions/")}
+        self._own = {
+            int(Path(name).stem.partition("-")[0]): (name, digest)
+            for name, digest in content["files"].items()
+            if name.startswith("versions/")
+        }
         versions: dict[int, ReadParams] = {
-            int(Path(name).stem): partial(load_tensors, self.folder / name) for name in self._own
+            version: partial(load_tensors, self.folder / name)
+            for version, (name, _) in self._own.items()
         }
         return _put_tensors(content["tree"], tensors), versions
 
@@ -166,34 +191,45 @@ def _numbers(folder: Path) -> list[int]:
     return [int(number) for number in found if number.isdigit()]
 
 
-def _forget_old(folder: Path) -> None:
-    numbers = sorted(_numbers(folder))
+def _forget_old(folder: Path, damaged: set[int]) -> None:
+    # A damaged one must not take the place of a sound one among those kept.
+    numbers = sorted(_numbers(folder), key=lambda number: (number not in damaged, number))
     for number in numbers[:-KEPT]:
         for ending in ("json", "safetensors"):
             (folder / f"checkpoint-{number_text(number)}.{ending}").unlink(missing_ok=True)
     needed: set[str] = set()
     for number in numbers[-KEPT:]:
-        text = (folder / f"checkpoint-{number_text(number)}.json").read_text(encoding="utf-8")
+        path = folder / f"checkpoint-{number_text(number)}.json"
         try:
-            needed.update(json.loads(text)["files"])
-        except (ValueError, KeyError, TypeError):
+            needed.update(json.loads(path.read_text(encoding="utf-8"))["files"])
+        except (OSError, ValueError, KeyError, TypeError):
             continue  # a damaged one needs nothing any more
     for path in [*folder.glob("versions/*.safetensors"), *folder.glob("checkpoint-*.safetensors")]:
-        if str(path.relative_to(folder)) not in needed:
+        if path.relative_to(folder).as_posix() not in needed:
             path.unlink(missing_ok=True)
 
 
 def _take_tensors(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
     if isinstance(value, Tensor):
-        tensors[path] = value
-        return {"__tensor__": path, "device": str(value.device)}
+        # Numbered, not named by their place: keys may hold any character, also a separator.
+        name = str(len(tensors))
+        tensors[name] = value
+        return {TENSOR: name, "device": str(value.device)}
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
                 raise CheckpointError(f"State keys should be strings. Found {key!r} at '{path}'.")
-        return {key: _take_tensors(item, f"{path}/{key}", tensors) for key, item in value.items()}
+        return {
+            _escaped(key): _take_tensors(item, f"{path}/{key}", tensors)
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
         return [_take_tensors(item, f"{path}/{i}", tensors) for i, item in enumerate(value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise CheckpointError(
+            f"Numbers of a state should be finite, as JSON's are. Found {value} at '{path}'. "
+            "Keep it as a tensor."
+        )
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise CheckpointError(
@@ -202,14 +238,23 @@ def _take_tensors(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
     )
 
 
+def _escaped(key: str) -> str:
+    """Keep a key (a client's name, say) from being taken for the mark of a tensor."""
+    return f"${key}" if key.startswith("$") else key
+
+
+def _unescaped(key: str) -> str:
+    return key.removeprefix("$")
+
+
 def _put_tensors(value: Any, tensors: Mapping[str, Tensor]) -> Any:
     if isinstance(value, dict):
-        if "__tensor__" in value:
+        if TENSOR in value:
             device = torch.device(value["device"])
             if device.type == "cuda" and not torch.cuda.is_available():
                 device = torch.device("cpu")  # a run may be looked at, or go on, elsewhere
-            return tensors[value["__tensor__"]].to(device)
-        return {key: _put_tensors(item, tensors) for key, item in value.items()}
+            return tensors[value[TENSOR]].to(device)
+        return {_unescaped(key): _put_tensors(item, tensors) for key, item in value.items()}
     if isinstance(value, list):
         return [_put_tensors(item, tensors) for item in value]
     return value

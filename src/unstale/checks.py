@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from unstale.errors import ConfigError
-from unstale.params import Params, flatten
+from unstale.params import Params, norm
 from unstale.updates import Receipt, Update
 
 
@@ -30,8 +30,35 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("max_norm", "max_examples"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ConfigError(f"Limits: `{name}` should be above 0. Found {value!r}.")
+            if value is not None and not (value > 0 and math.isfinite(value)):
+                raise ConfigError(
+                    f"Limits: `{name}` should be a number above 0, or None for no limit. "
+                    f"Found {value!r}."
+                )
+
+
+# Beyond this, counts are no longer exact as floating point, in which weights are computed.
+MOST_EXAMPLES = 2**53
+
+
+def is_client_id(value: object) -> bool:
+    """Return whether a value can name a client: a non-empty string that can be written down."""
+    if not isinstance(value, str) or not value:
+        return False
+    try:
+        value.encode()  # a lone surrogate would make every later checkpoint fail
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def shown(value: object) -> str:
+    """Return a stranger's value in bounded length; a huge integer has no text at all."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return f"a {type(value).__name__} of very many digits"
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def refuse(code: str, reason: str) -> Receipt:
@@ -59,33 +86,39 @@ def _is_integer(value: object) -> bool:
 
 
 def _check_numbers(update: Update, version: int, limits: Limits) -> Receipt | None:
-    if not isinstance(update.client_id, str) or not update.client_id:
+    if not is_client_id(update.client_id):
         return refuse(
-            "client_id", f"`client_id` should be a non-empty string. Found {update.client_id!r}."
+            "client_id",
+            "`client_id` should be a non-empty string of valid Unicode. "
+            f"Found {shown(update.client_id)}.",
         )
     base, count = update.base_version, update.num_examples
     if not _is_integer(base) or base < 0:
         return refuse(
-            "base_version", f"`base_version` should be an integer of at least 0. Found {base!r}."
+            "base_version",
+            f"`base_version` should be an integer of at least 0. Found {shown(base)}.",
         )
     if base > version:
         return refuse(
             "future",
-            f"`base_version` should be at most the current version {version}. Found {base}. "
+            f"`base_version` should be at most the current version {version}. "
+            f"Found {shown(base)}. "
             "Send the version that came with the weights.",
         )
     if not _is_integer(count) or count < 1:
         return refuse(
-            "num_examples", f"`num_examples` should be a positive integer. Found {count!r}."
+            "num_examples",
+            f"`num_examples` should be a positive integer. Found {shown(count)}.",
         )
-    if limits.max_examples is not None and count > limits.max_examples:
+    most = MOST_EXAMPLES if limits.max_examples is None else limits.max_examples
+    if count > min(most, MOST_EXAMPLES):
         return refuse(
             "num_examples",
-            f"`num_examples` should be at most {limits.max_examples} (a limit of this server). "
-            f"Found {count}.",
+            f"`num_examples` should be at most {most} (a limit of this server). "
+            f"Found {shown(count)}.",
         )
     if not (isinstance(update.weight, numbers.Real) and 0 <= update.weight <= 1):
-        return refuse("weight", f"`weight` should be in [0, 1]. Found {update.weight!r}.")
+        return refuse("weight", f"`weight` should be in [0, 1]. Found {shown(update.weight)}.")
     return None
 
 
@@ -100,7 +133,7 @@ def _check_tensors(delta: object, params: Params) -> Receipt | None:
         return refuse(
             "names",
             f"`delta` should have the model's {len(params)} names. "
-            f"Missing: {missing[:5]}. Not in the model: {extra[:5]}.",
+            f"Missing: {shown(missing[:5])}. Not in the model: {shown(extra[:5])}.",
         )
     for name, wanted in params.items():
         found = delta[name]
@@ -124,16 +157,15 @@ def _check_tensors(delta: object, params: Params) -> Receipt | None:
 
 
 def _check_values(delta: Params, limits: Limits) -> Receipt | None:
-    flat = flatten({name: p.detach() for name, p in delta.items()})
-    if not bool(torch.isfinite(flat).all()):
-        bad = [n for n, p in delta.items() if not bool(torch.isfinite(p).all())]
+    bad = [n for n, p in delta.items() if not bool(torch.isfinite(p).all())]
+    if bad:
         return refuse(
             "not_finite",
             f"`delta` should be finite. Found NaN or infinity in {bad[:5]}. "
             "Lower the learning rate, or clip before sending.",
         )
     if limits.max_norm is not None:
-        size = float(flat.double().norm())
+        size = norm(delta)
         if not math.isfinite(size) or size > limits.max_norm:
             return refuse(
                 "norm",

@@ -57,6 +57,7 @@ def describe_method(method: Method) -> dict[str, Any]:
     """Return JSON values from which `rebuild_method` makes the method again."""
     return {
         "name": method.name,
+        "settings": {name: describe(value) for name, value in method.settings.items()},
         "delayed": method.delayed,
         "compensator": describe(method.compensator),
         "aggregator": describe(method.aggregator),
@@ -69,6 +70,6 @@ def rebuild_method(value: dict[str, Any]) -> Method:
         rebuild(value["compensator"]),
         rebuild(value["aggregator"]),
         value["name"],
-        {},
+        {name: rebuild(item) for name, item in value["settings"].items()},
         value["delayed"],
     )

@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,15 @@ from typing import Any
 def write_whole(path: Path, content: bytes) -> str:
     """Write `content` to `path` in one step and return its SHA-256."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    # With the usual rights, which the umask narrows: results are meant to be shared as usual.
+    # (Reading the umask would set it for all threads, so the system call does the work.)
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        # mkstemp makes files for the owner alone; results are meant to be shared as usual.
-        os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -58,12 +59,6 @@ def remove_temporaries(folder: Path) -> None:
     for path in folder.glob(".*.tmp"):
         with contextlib.suppress(OSError):
             path.unlink()
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
 
 
 def _sync_folder(folder: Path) -> None:

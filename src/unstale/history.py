@@ -7,6 +7,7 @@ outstanding versions and not with the number of rounds.
 """
 
 import contextlib
+import os
 import shutil
 import tempfile
 import weakref
@@ -42,10 +43,13 @@ class HistorySpec:
                 "HistorySpec: `max_versions` should be an integer of at least 1. "
                 f"Found {self.max_versions!r}."
             )
-        if self.memory_bytes < 0:
+        if type(self.memory_bytes) is not int or self.memory_bytes < 0:
             raise ConfigError(
-                f"HistorySpec: `memory_bytes` should be at least 0. Found {self.memory_bytes!r}."
+                "HistorySpec: `memory_bytes` should be an integer of at least 0. "
+                f"Found {self.memory_bytes!r}."
             )
+        if self.folder is not None:  # a Path is as good, but checkpoints hold strings
+            object.__setattr__(self, "folder", os.fspath(self.folder))
 
 
 class VersionStore:

@@ -200,14 +200,12 @@ def train(
     gradient: GradientFn,
     names: tuple[str, ...],
     batches: Iterator[Tensor | None],
-    *,
-    sample_dim: int = 0,
 ) -> dict[str, Tensor]:
     """Run the recipe's steps with a given way to take gradients; return the weights.
 
-    The one loop behind `local_update` and the batched cohort of the simulator,
-    where `params`, `x` and `y` carry a leading dimension of clients and
-    `sample_dim` is 1. All arithmetic here is elementwise, so it serves both.
+    The one loop behind `local_update` and the batched cohort of the simulator, where
+    `params`, `x` and `y` carry a leading dimension of clients and a batch's indices are
+    `[clients, samples]`. All arithmetic here is elementwise, so it serves both.
     """
     start = {n: params[n] for n in names}
     current = dict(params)
@@ -218,7 +216,11 @@ def train(
             xb, yb = x, y
         else:
             index = index.to(x.device)
-            xb, yb = x.index_select(sample_dim, index), y.index_select(sample_dim, index)
+            if index.ndim == 2:  # one row of samples per client
+                client = torch.arange(len(index), device=x.device).unsqueeze(1)
+                xb, yb = x[client, index], y[client, index]
+            else:
+                xb, yb = x.index_select(0, index), y.index_select(0, index)
         grads = gradient(current, xb, yb)
         for n in names:
             if spec.prox:

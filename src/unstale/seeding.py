@@ -21,7 +21,8 @@ def derive(seed: int, *names: str | int) -> int:
         >>> derive(0, "client", 7) == derive(0, "client", 8)
         False
     """
-    text = "/".join([str(int(seed)), *(f"{type(name).__name__}:{name}" for name in names)])
+    parts = [f"str:{n}" if isinstance(n, str) else f"int:{int(n)}" for n in names]
+    text = "/".join([str(int(seed)), *parts])
     digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from unstale.aggregate import Aggregator
 from unstale.checkpoint import Checkpoints, ReadParams
-from unstale.checks import Limits, check_update, refuse
+from unstale.checks import Limits, check_update, is_client_id, refuse, shown
 from unstale.compensate import Compensator
 from unstale.describe import describe_method, rebuild_method
 from unstale.errors import CheckpointError, ConfigError
@@ -90,7 +90,7 @@ class Server:
         self.method = method
         self.local = local or LocalSpec()
         self.limits = limits or Limits()
-        self.seed = seed
+        self.seed = int(seed)
         self._state = state
         self._history = History(history or HistorySpec(), method.compensator.lookback)
         self._tickets = Tickets()
@@ -110,6 +110,11 @@ class Server:
         return clone(self._state.params)
 
     @property
+    def history_spec(self) -> HistorySpec:
+        """How much of the past is kept."""
+        return self._history.spec
+
+    @property
     def outstanding(self) -> list[int]:
         """The versions on which somebody works, oldest first."""
         with self._lock:
@@ -122,8 +127,11 @@ class Server:
 
     def check_out(self, client_id: str) -> tuple[int, dict[str, torch.Tensor]]:
         """Hand out the current model; its version is kept until the client answers."""
-        if not isinstance(client_id, str) or not client_id:
-            raise ConfigError(f"`client_id` should be a non-empty string. Found {client_id!r}.")
+        if not is_client_id(client_id):
+            raise ConfigError(
+                "`client_id` should be a non-empty string of valid Unicode. "
+                f"Found {shown(client_id)}."
+            )
         with self._lock:
             self._tickets.open(client_id, self.version)
             return self.version, self.params
@@ -158,8 +166,13 @@ class Server:
                 name: update.delta[name].detach().to(p.device, copy=True)
                 for name, p in self._state.params.items()
             }
+            # Plain numbers: NumPy's do not go into a checkpoint.
             self._pending[key] = dataclasses.replace(
-                update, delta=own, base_version=key[1], num_examples=int(update.num_examples)
+                update,
+                delta=own,
+                base_version=key[1],
+                num_examples=int(update.num_examples),
+                weight=float(update.weight),
             )
             self._tickets.answer(*key)
             return Receipt(True)
@@ -176,11 +189,13 @@ class Server:
                 rng=generator(self.seed, "server", self.version),
                 model=self.model,
             )
+            # First what can fail (a full disk): then nothing has happened and the step can
+            # be taken again.
+            self._history.advance(result.state.version, result.state.params, self._kept())
             refused = dict(self._refused)
             self._state = result.state
             self._pending.clear()
             self._refused.clear()
-            self._history.advance(self.version, self._state.params, self._kept())
             store = self._history.store
             kept = {
                 "versions": len(store.versions),
@@ -273,11 +288,12 @@ class Server:
                     "Pass the recipe: Server.load(dir, local=...)."
                 )
             local = LocalSpec(**{**tree["local"], "betas": tuple(tree["local"]["betas"])})
-        if model is not None:
-            check_model(model)
         state = ServerState(
             tree["version"], tree["params"], tree["compensator"], tree["aggregator"]
         )
+        if model is not None:
+            check_model(model)
+            _check_fits(model, state.params)
         server = cls.__new__(cls)
         server._assemble(
             model,
@@ -297,6 +313,17 @@ class Server:
         for item in tree["pending"]:
             server._pending[(item["client_id"], item["base_version"])] = Update(**item)
         return server
+
+
+def _check_fits(model: nn.Module, params: Params) -> None:
+    found = {name: tuple(p.shape) for name, p in model.named_parameters()}
+    wanted = {name: tuple(p.shape) for name, p in params.items()}
+    if found != wanted:
+        odd = sorted(n for n in {*found, *wanted} if found.get(n) != wanted.get(n))
+        raise CheckpointError(
+            "The model should have the parameters that the checkpoint has. Found others in "
+            f"{odd[:5]}. Pass the model that was saved."
+        )
 
 
 def _reader(history: History, version: int) -> ReadParams:

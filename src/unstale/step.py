@@ -5,6 +5,7 @@
 Checking happens when an update is submitted (`checks.py`); the rest is here.
 """
 
+import dataclasses
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -164,5 +165,6 @@ def _only_finite(
                 )
             )
             if original is not None:
-                kept.append(original)
+                # The weight stays: a chain may have lowered it, and it was not at fault.
+                kept.append(dataclasses.replace(original, weight=update.weight))
     return tuple(kept), notes

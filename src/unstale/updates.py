@@ -60,7 +60,8 @@ class Note:
     """One thing that a compensator or aggregator did to one update."""
 
     kind: str
-    """`weighted`, `compensated`, `converted`, `dropped` or `fallback`."""
+    """`weighted`, `compensated`, `converted`, `dropped` or `fallback`; `discarded` where
+    the whole round's result was not finite."""
     client_id: str
     base_version: int
     detail: Mapping[str, float | int | str] = field(default_factory=dict)

@@ -1,0 +1,131 @@
+"""`unstale run`: an experiment into a run folder."""
+
+import json
+import shlex
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+import click
+from rich.console import Console
+
+
+@click.command()
+@click.argument("experiment", default="quickstart")
+@click.option("--out", type=click.Path(path_type=Path), help="The run folder [runs/NAME-NNN].")
+@click.option("--resume", is_flag=True, help="Go on with the latest run (or --out) that stopped.")
+@click.option("--seeds", metavar="0,1,2", help="Instead of the file's seeds.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a setting.")
+@click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1, …")
+@click.option("--data", "data_root", metavar="DIR", help="The data root; else UNSTALE_DATA.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary for programs on stdout.")
+@click.option("--no-report", is_flag=True, help="Do not make the page and the plots.")
+def run(
+    experiment: str,
+    out: Path | None,
+    resume: bool,
+    seeds: str | None,
+    overrides: tuple[str, ...],
+    device: str,
+    data_root: str | None,
+    as_json: bool,
+    no_report: bool,
+) -> int:
+    """Run EXPERIMENT: a TOML file, a folder with a config.toml, or `quickstart`."""
+    from unstale.cli.progress import LiveProgress
+    from unstale.cli.tables import summary_table
+    from unstale.errors import ConfigError
+    from unstale.experiment import (
+        RunFolder,
+        for_programs,
+        latest_folder,
+        load_experiment,
+        next_folder,
+        run_experiment,
+    )
+
+    config = load_experiment(experiment, overrides=overrides, seeds=_parse_seeds(seeds))
+    parent = Path("runs")
+    if out is not None:
+        folder = RunFolder(out)
+    else:
+        latest = latest_folder(parent, config.name) if resume else None
+        folder = latest or next_folder(parent, config.name)
+    if folder.is_run and not resume:
+        raise ConfigError(
+            f"A new run should have a folder of its own. {folder.path} holds one already. "
+            "Add --resume to go on with it, or choose another --out."
+        )
+    if resume and not folder.is_run:
+        click.echo("Nothing to resume yet; starting from the beginning.", err=True)
+    _prefer_repeatable(device)
+    # SIGTERM stops as cleanly as Ctrl-C: what runs under a scheduler gets that first.
+    signal.signal(signal.SIGTERM, _interrupt)
+    command = shlex.join(["unstale", *sys.argv[1:]])
+    try:
+        with LiveProgress(Console(stderr=True)) as progress:
+            run_experiment(
+                config,
+                folder,
+                device=device,
+                data_root=data_root,
+                progress=progress,
+                command=command,
+            )
+    except KeyboardInterrupt:
+        click.echo(
+            f"\nStopped. Go on with: {_resume_command(experiment, folder.path, overrides, seeds)}",
+            err=True,
+        )
+        return 1
+    page = None
+    if not no_report:
+        from unstale.report import write_report
+
+        page = write_report(folder.path)
+    summary = for_programs(folder)
+    if as_json:
+        found = summary if page is None else {**summary, "report": str(page)}
+        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        return 0
+    summary_table(summary)
+    click.echo(f"Run: {folder.path}")
+    if page is not None:
+        click.echo(f"Report: {page}")
+    return 0
+
+
+def _parse_seeds(text: str | None) -> list[int] | None:
+    from unstale.errors import ConfigError
+
+    if text is None:
+        return None
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise ConfigError(
+            f"--seeds should be whole numbers with commas between, as 0,1,2. Found {text!r}."
+        ) from error
+
+
+def _prefer_repeatable(device: str) -> None:
+    if device.startswith("cuda"):
+        import torch
+
+        # Same seed, same numbers: the fastest convolution algorithms sum in a varying order.
+        torch.backends.cudnn.deterministic = True
+        torch.backends.cudnn.benchmark = False
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _resume_command(
+    experiment: str, folder: Path, overrides: tuple[str, ...], seeds: str | None
+) -> str:
+    parts = ["unstale", "run", experiment, "--out", str(folder), "--resume"]
+    parts += [part for override in overrides for part in ("--set", override)]
+    parts += ["--seeds", seeds] if seeds else []
+    return shlex.join(parts)

@@ -1,0 +1,21 @@
+"""Experiments: a TOML file in, a run folder out."""
+
+from unstale.experiment.config import ExperimentConfig, MethodConfig, parse
+from unstale.experiment.folder import RunFolder, latest_folder, next_folder
+from unstale.experiment.load import load_experiment
+from unstale.experiment.run import Progress, run_experiment
+from unstale.experiment.summary import for_programs, summarise
+
+__all__ = [
+    "ExperimentConfig",
+    "MethodConfig",
+    "Progress",
+    "RunFolder",
+    "for_programs",
+    "latest_folder",
+    "load_experiment",
+    "next_folder",
+    "parse",
+    "run_experiment",
+    "summarise",
+]

@@ -1,0 +1,214 @@
+"""What an experiment is: one scenario, several methods, several seeds."""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from unstale import data, models
+from unstale.checks import Limits
+from unstale.errors import ConfigError, UnknownNameError
+from unstale.experiment.strict import build, build_kind, checked_table
+from unstale.history import HistorySpec
+from unstale.local import LocalSpec
+from unstale.methods import METHODS, Method, method
+from unstale.sim import ScenarioSpec, availability, cohort, drift, latency, partition
+
+# A label names folders and appears in pages, so it is kept plain.
+LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class MethodConfig:
+    """One method of an experiment, under the label that results carry."""
+
+    name: str
+    label: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def build(self) -> Method:
+        """Return the method."""
+        return method(self.name, **self.settings)
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluateSpec:
+    """When and on what the global model is evaluated."""
+
+    every: int = 1
+    """Rounds between evaluations; the last round always is."""
+    affected: tuple[int, ...] | None = None
+    """The classes to report on; those of the latency when not given."""
+    target: float = 0.8
+    """The affected accuracy whose first round is reported as `rounds_to_target`."""
+
+    def __post_init__(self) -> None:
+        if self.every < 1:
+            raise ConfigError(f"`every` should be at least 1. Found {self.every}.")
+        if not 0 < self.target <= 1:
+            raise ConfigError(f"`target` should be in (0, 1]. Found {self.target}.")
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentConfig:
+    """A whole experiment, resolved: every default is filled in."""
+
+    name: str
+    rounds: int
+    seeds: tuple[int, ...]
+    data: str
+    model: str
+    methods: tuple[MethodConfig, ...]
+    title: str = ""
+    description: str = ""
+    model_settings: Mapping[str, Any] = field(default_factory=dict)
+    local: LocalSpec = field(default_factory=LocalSpec)
+    scenario: ScenarioSpec = field(default_factory=ScenarioSpec)
+    evaluate: EvaluateSpec = field(default_factory=EvaluateSpec)
+    history: HistorySpec = field(default_factory=HistorySpec)
+    limits: Limits = field(default_factory=Limits)
+    oracle: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the resolved config as a table that `parse` reads back."""
+        scenario = self.scenario
+        return {
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "rounds": self.rounds,
+            "seeds": list(self.seeds),
+            "overlap": scenario.overlap,
+            "oracle": self.oracle,
+            "data": {"name": self.data},
+            "model": {"name": self.model, **self.model_settings},
+            "local": dataclasses.asdict(self.local),
+            **{
+                key: {"kind": _kind_of(kinds, getattr(scenario, key)), **_table(scenario, key)}
+                for key, (kinds, _) in _KINDS.items()
+            },
+            "evaluate": dataclasses.asdict(self.evaluate),
+            "history": dataclasses.asdict(self.history),
+            "limits": dataclasses.asdict(self.limits),
+            "methods": [{"name": m.name, "label": m.label, **m.settings} for m in self.methods],
+        }
+
+
+# The parts of a scenario: their kinds, and the kind of a table that names none.
+_KINDS: dict[str, tuple[Mapping[str, type[Any]], str]] = {
+    "partition": (partition.KINDS, "dirichlet"),
+    "latency": (latency.KINDS, "intertwined"),
+    "cohort": (cohort.KINDS, "all"),
+    "availability": (availability.KINDS, "always"),
+    "drift": (drift.KINDS, "none"),
+}
+_TOP = {"name", "title", "description", "rounds", "seeds", "overlap", "oracle"}
+_TABLES = {"data", "model", "local", "evaluate", "history", "limits", "methods", *_KINDS}
+
+
+def parse(table: Mapping[str, Any]) -> ExperimentConfig:
+    """Return the experiment that a table (from TOML or JSON) describes.
+
+    Raises:
+        ConfigError: At the first thing that is wrong; unknown keys name the nearest.
+    """
+    for key in table:
+        if key not in _TOP | _TABLES:
+            raise UnknownNameError("A key of the experiment", key, _TOP | _TABLES)
+    data_table = checked_table(table.get("data", {}), "data")
+    for key in data_table:
+        if key != "name":
+            raise UnknownNameError("A key of [data]", key, ["name"])
+    model_table = dict(checked_table(table.get("model", {}), "model"))
+    scenario = ScenarioSpec(
+        **{
+            k: build_kind(kinds, table.get(k, {}), k, default)
+            for k, (kinds, default) in _KINDS.items()
+        },
+        overlap=_typed(table, "overlap", bool, False),
+    )
+    return ExperimentConfig(
+        name=_label(_typed(table, "name", str, None), "name"),
+        title=_typed(table, "title", str, ""),
+        description=_typed(table, "description", str, ""),
+        rounds=_positive(_typed(table, "rounds", int, None), "rounds"),
+        seeds=_seeds(table.get("seeds", [0])),
+        data=_known(data_table.get("name"), data.names(), "data.name"),
+        model=_known(model_table.pop("name", None), models.names(), "model.name"),
+        model_settings=model_table,
+        methods=_methods(table.get("methods")),
+        local=build(LocalSpec, table.get("local", {}), "local"),
+        scenario=scenario,
+        evaluate=build(EvaluateSpec, table.get("evaluate", {}), "evaluate"),
+        history=build(HistorySpec, table.get("history", {}), "history"),
+        limits=build(Limits, table.get("limits", {}), "limits"),
+        oracle=_typed(table, "oracle", bool, False),
+    )
+
+
+def _typed(table: Mapping[str, Any], key: str, kind: type, default: Any) -> Any:
+    if key not in table and default is not None:
+        return default
+    value = table.get(key)
+    if type(value) is not kind:
+        found = "nothing" if key not in table else repr(value)
+        raise ConfigError(f"`{key}` should be a {kind.__name__}. Found {found}.")
+    return value
+
+
+def _positive(value: int, where: str) -> int:
+    if value < 1:
+        raise ConfigError(f"`{where}` should be at least 1. Found {value}.")
+    return value
+
+
+def _label(value: str, where: str) -> str:
+    if not LABEL.fullmatch(value):
+        raise ConfigError(
+            f"`{where}` should be 1 to 64 letters, digits or any of . _ + = -, and begin with a "
+            f"letter or digit. Found {value!r}."
+        )
+    return value
+
+
+def _known(value: object, known: tuple[str, ...], where: str) -> str:
+    if not isinstance(value, str) or value not in known:
+        raise UnknownNameError(f"`{where}`", str(value), known)
+    return value
+
+
+def _seeds(value: object) -> tuple[int, ...]:
+    ok = isinstance(value, list) and value and all(type(s) is int and s >= 0 for s in value)
+    if not ok or len(set(value)) != len(value):  # type: ignore[call-overload,arg-type]
+        raise ConfigError(
+            f"`seeds` should be a list of different whole numbers of at least 0. Found {value!r}."
+        )
+    return tuple(value)  # type: ignore[arg-type]
+
+
+def _methods(value: object) -> tuple[MethodConfig, ...]:
+    if not isinstance(value, list) or not value:
+        raise ConfigError("`methods` should be a list of at least one [[methods]] table.")
+    found: list[MethodConfig] = []
+    for i, item in enumerate(value):
+        table = {"name": item} if isinstance(item, str) else dict(checked_table(item, "methods"))
+        name = _known(table.pop("name", None), tuple(METHODS), f"methods[{i}].name")
+        label = _label(str(table.pop("label", name)), f"methods[{i}].label")
+        config = MethodConfig(name, label, table)
+        config.build()  # a wrong setting is an error now, not after the first method has run
+        if any(other.label.lower() == label.lower() for other in found):
+            raise ConfigError(
+                f"Every method should have a label of its own. Found '{label}' twice. "
+                'Give one of them label = "…".'
+            )
+        found.append(config)
+    return tuple(found)
+
+
+def _kind_of(kinds: Mapping[str, type[Any]], part: object) -> str:
+    return next(name for name, cls in kinds.items() if type(part) is cls)
+
+
+def _table(scenario: ScenarioSpec, key: str) -> dict[str, Any]:
+    return dataclasses.asdict(getattr(scenario, key))

@@ -1,0 +1,167 @@
+"""The run folder: everything that an experiment leaves behind.
+
+```
+config.json                        the resolved config, written first
+environment.json                   versions, commit, hardware, command
+scenario/seed-0.json               who is slow and what everyone holds
+rounds/<label>/seed-0.jsonl        one line per round
+checkpoints/<label>/seed-0/        while running: the last two; then final.safetensors
+summary.json                       the figures, when all is done
+timing.json                        seconds, apart from the figures: they differ from run to run
+report.html  plots/*.png           made from the above
+```
+"""
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from unstale.errors import RunError
+from unstale.files import write_json
+
+
+class RunFolder:
+    """Paths and files of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: int | None = None
+
+    @property
+    def config_path(self) -> Path:
+        """The resolved config."""
+        return self.path / "config.json"
+
+    @property
+    def summary_path(self) -> Path:
+        """The summary; there once the run is done."""
+        return self.path / "summary.json"
+
+    def lines_path(self, label: str, seed: int) -> Path:
+        """The records of one method with one seed."""
+        return self.path / "rounds" / label / f"seed-{seed}.jsonl"
+
+    def checkpoints_path(self, label: str, seed: int) -> Path:
+        """The checkpoints of one method with one seed."""
+        return self.path / "checkpoints" / label / f"seed-{seed}"
+
+    def scenario_path(self, seed: int) -> Path:
+        """The description of a seed's scenario."""
+        return self.path / "scenario" / f"seed-{seed}.json"
+
+    @property
+    def is_run(self) -> bool:
+        """Whether a run has begun here."""
+        return self.config_path.is_file()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the run here has finished."""
+        return self.summary_path.is_file()
+
+    def lock(self) -> None:
+        """Make sure that no other process works here; released when the process ends.
+
+        Raises:
+            RunError: If one does.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        handle = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(handle)
+            raise RunError(
+                f"One process at a time should work in a run folder. Another one is at work in "
+                f"{self.path}. Wait for it, or choose another folder with --out."
+            ) from error
+        self._lock = handle
+
+    def unlock(self) -> None:
+        """Let others work here."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def read_json(self, path: Path) -> Any:
+        """Read a JSON file of the folder."""
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise RunError(f"{path} should be readable JSON. Found: {error}.") from error
+
+    def write_scenario(self, seed: int, description: dict[str, Any]) -> None:
+        """Write a seed's scenario."""
+        write_json(self.scenario_path(seed), description)
+
+
+def next_folder(parent: Path, name: str) -> RunFolder:
+    """Return a folder for a new run: `<name>-001`, or the next number that is free."""
+    numbers = [number for number, _ in _numbered(parent, name)]
+    return RunFolder(parent / f"{name}-{max(numbers, default=0) + 1:03d}")
+
+
+def latest_folder(parent: Path, name: str) -> RunFolder | None:
+    """Return the newest run of that name, or None."""
+    found = sorted(_numbered(parent, name))
+    return RunFolder(found[-1][1]) if found else None
+
+
+def _numbered(parent: Path, name: str) -> list[tuple[int, Path]]:
+    prefix = f"{name}-"
+    return [
+        (int(path.name.removeprefix(prefix)), path)
+        for path in parent.glob(f"{prefix}*")
+        if path.is_dir() and path.name.removeprefix(prefix).isdigit()
+    ]
+
+
+class Lines:
+    """One method's JSON lines: appended as rounds end, cut back to a checkpoint on resume."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> list[dict[str, Any]]:
+        """Return the whole lines; a last line that was cut off is left out."""
+        if not self.path.is_file():
+            return []
+        records: list[dict[str, Any]] = []
+        text = self.path.read_text(encoding="utf-8")
+        for number, line in enumerate(text.splitlines(keepends=True), start=1):
+            if not line.endswith("\n"):
+                break
+            try:
+                records.append(json.loads(line))
+            except ValueError as error:
+                raise RunError(
+                    f"Line {number} of {self.path} should be JSON. Found: {error}. "
+                    "Remove the file to run this method again."
+                ) from error
+        return records
+
+    def cut(self, rounds: int) -> list[dict[str, Any]]:
+        """Keep the first `rounds` lines only and return them."""
+        kept = self.read()[:rounds]
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("w", encoding="utf-8") as file:
+            file.writelines(_line(record) for record in kept)
+            file.flush()
+            os.fsync(file.fileno())
+        return kept
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Add one round's record."""
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(_line(record))
+
+    def flush(self) -> None:
+        """Make sure that all lines are on the disk."""
+        with self.path.open("a", encoding="utf-8") as file:
+            os.fsync(file.fileno())
+
+
+def _line(record: dict[str, Any]) -> str:
+    return json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"

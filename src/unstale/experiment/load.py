@@ -1,0 +1,107 @@
+"""Experiments from TOML files and from the package, with overrides from the command line."""
+
+import tomllib
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from unstale.errors import ConfigError, UnknownNameError
+from unstale.experiment.config import ExperimentConfig, parse
+
+QUICKSTART = "quickstart"
+# Tables with a path in them; a relative one is meant from the experiment's file.
+_WITH_PATH = ("latency", "availability")
+
+
+def load_experiment(
+    source: str | Path = QUICKSTART,
+    *,
+    overrides: Sequence[str] = (),
+    seeds: Sequence[int] | None = None,
+) -> ExperimentConfig:
+    """Read, override and check an experiment.
+
+    Args:
+        source: A TOML file, a folder with a `config.toml`, or `quickstart`.
+        overrides: `key=value` each, the key dotted (`local.lr=0.1`, `methods.weighted.a=1`),
+            the value as TOML or else as text.
+        seeds: Instead of the file's seeds.
+
+    Raises:
+        ConfigError: If anything is wrong with the file or an override.
+    """
+    table, folder = _read(source)
+    for override in overrides:
+        _apply(table, override)
+    if seeds is not None:
+        table["seeds"] = list(seeds)
+    for key in _WITH_PATH:
+        part = table.get(key)
+        if isinstance(part, dict) and isinstance(part.get("path"), str) and folder is not None:
+            part["path"] = str((folder / part["path"]).resolve())
+    return parse(table)
+
+
+def _read(source: str | Path) -> tuple[dict[str, Any], Path | None]:
+    path = Path(source)
+    if str(source) == QUICKSTART and not path.exists():
+        text = (resources.files("unstale.experiment") / "quickstart.toml").read_text("utf-8")
+        return _parse_toml(text, "quickstart"), None
+    if path.is_dir():
+        path = path / "config.toml"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"An experiment should be a TOML file, a folder with a config.toml, or "
+            f"'{QUICKSTART}'. Could not read {path}: {error}."
+        ) from error
+    table = _parse_toml(text, str(path))
+    fallback = path.parent.name if path.name == "config.toml" else path.stem
+    table.setdefault("name", fallback)
+    return table, path.parent
+
+
+def _parse_toml(text: str, name: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{name} should be valid TOML. Found: {error}.") from error
+
+
+def _apply(table: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    key = key.strip()
+    if not equals or not key:
+        raise ConfigError(f"An override should be key=value. Found {override!r}.")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text  # a bare word is a text: --set data.name=mnist
+    *path, last = key.split(".")
+    here: Any = table
+    for part in path:
+        here = _descend(here, part, key)
+    if isinstance(here, list):
+        raise ConfigError(
+            f"An override should set one value. '{key}' names a whole list entry; "
+            "name one of its settings."
+        )
+    here[last] = value
+
+
+def _descend(here: Any, part: str, key: str) -> Any:
+    """Return the table under a name, made if missing; a list's entry by label, name or index."""
+    if isinstance(here, list):
+        for entry in here:
+            if isinstance(entry, dict) and part in (entry.get("label"), entry.get("name")):
+                return entry
+        if part.isdigit() and int(part) < len(here) and isinstance(here[int(part)], dict):
+            return here[int(part)]
+        labels = [str(e.get("label") or e.get("name")) for e in here if isinstance(e, dict)]
+        raise UnknownNameError(f"The method in '{key}'", part, labels)
+    below = here.setdefault(part, {})
+    if not isinstance(below, dict | list):
+        raise ConfigError(f"`{part}` in '{key}' should be a table. Found {below!r}.")
+    return below

@@ -1,0 +1,224 @@
+"""The simulator: an engine that brings arrivals to the server in virtual time.
+
+One round of the clock is one server step. A client that is asked in round t
+starts from the current version; its update arrives `latency` rounds later, in
+the same round for latency 0. Training itself is deferred to the arrival: until
+then a job is three numbers, and its model is kept once per version however
+many clients work on it.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unstale.checkpoint import ReadParams
+from unstale.history import VersionStore
+from unstale.losses import resolve_loss
+from unstale.params import Params
+from unstale.seeding import generator
+from unstale.server import Server
+from unstale.sim import oracle
+from unstale.sim.evaluate import evaluate
+from unstale.sim.scenario import Scenario
+from unstale.sim.training import Work, train_cohort
+from unstale.updates import Update
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Job:
+    """A client's work under way."""
+
+    due: int
+    """The round in which its update arrives."""
+    client: int
+    version: int
+    """The version it started from, which is also the round in which it started."""
+
+
+class Simulation:
+    """Clients, clock and server of one method in one scenario.
+
+    Args:
+        server: Steps once per round; its method decides what becomes of stale updates.
+        model: The structure that clients train.
+        scenario: Who is asked, and how late answers come.
+        affected: The classes to report on; the scenario's own when None.
+        delayed: False for the oracle: every update arrives in the round it was asked for.
+        with_oracle: Report how far updates are from what clients would have sent today.
+        evaluate_every: Rounds between evaluations; the last round is up to the caller.
+        batched: Train a cohort stacked or in a loop; by device when None.
+        device: Where clients train and models are evaluated.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        model: nn.Module,
+        scenario: Scenario,
+        *,
+        affected: Sequence[int] | None = None,
+        delayed: bool = True,
+        with_oracle: bool = False,
+        evaluate_every: int = 1,
+        batched: bool | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.server = server
+        self.model = model
+        self.scenario = scenario
+        self.affected = tuple(scenario.affected if affected is None else affected)
+        self.delayed = delayed
+        self.with_oracle = with_oracle
+        self.evaluate_every = evaluate_every
+        self.batched = batched
+        self.device = torch.device(device)
+        data = scenario.data
+        self._x, self._y = data.x_train.to(self.device), data.y_train.to(self.device)
+        self._x_test, self._y_test = data.x_test.to(self.device), data.y_test.to(self.device)
+        self._jobs: list[Job] = []
+        self._lost: list[Job] = []
+        # What clients hold, apart from what the server keeps: a version that the server's
+        # cap has dropped is still on the devices that work on it.
+        self._models = VersionStore(server.history_spec.memory_bytes)
+
+    @property
+    def round(self) -> int:
+        """The number of rounds done, which is the server's version."""
+        return self.server.version
+
+    def run_round(self, *, evaluate_now: bool = False) -> dict[str, Any]:
+        """Run one round and return its record.
+
+        Args:
+            evaluate_now: Evaluate whatever `evaluate_every` says.
+        """
+        began = time.perf_counter()
+        now = self.round
+        self._lose_work_of_absent(now)
+        self._hand_out(now)
+        arriving = [job for job in self._jobs if job.due == now]
+        updates = self._train(arriving)
+        truth = self._truth(arriving, now) if self.with_oracle else {}
+        for update in updates:
+            self.server.submit(update)
+        self._jobs = [job for job in self._jobs if job.due != now]
+        self._forget_unused_models()
+        report = self.server.step()
+        record: dict[str, Any] = {"round": report.version, **report.to_json()}
+        if self.with_oracle:
+            record |= oracle.errors(truth, oracle.deltas(updates), report.updates)
+        wanted = evaluate_now or report.version % self.evaluate_every == 0
+        record |= self.scores() if wanted else dict.fromkeys(_SCORES)
+        record["seconds"] = time.perf_counter() - began
+        return record
+
+    def scores(self) -> dict[str, Any]:
+        """Return the current model's figures on the test set."""
+        params = self._current()
+        loss = resolve_loss(self.server.local.loss)
+        classes = self.scenario.data.num_classes
+        found = evaluate(
+            self.model, params, self._x_test, self._y_test, classes, self.affected, loss
+        )
+        return found.to_json()
+
+    # --- one round's parts -------------------------------------------------------------
+
+    def _lose_work_of_absent(self, now: int) -> None:
+        """A client that leaves while it works loses the work; the server does not know yet."""
+        here = self.scenario.availability.available
+        gone = [job for job in self._jobs if not here(job.client, now)]
+        if gone:
+            self._lost += gone
+            self._jobs = [job for job in self._jobs if job not in set(gone)]
+
+    def _hand_out(self, now: int) -> None:
+        busy = {job.client for job in self._jobs}
+        for client in self.scenario.asked(now, busy):
+            name = self.scenario.name(client)
+            # Asking anew is when a server learns that earlier work was lost.
+            for job in [lost for lost in self._lost if lost.client == client]:
+                self.server.release(name, job.version)
+                self._lost.remove(job)
+            version, _ = self.server.check_out(name)
+            late = self.scenario.latency.rounds(client, now) if self.delayed else 0
+            self._jobs.append(Job(now + late, client, version))
+            if late and version not in self._models.versions:
+                self._models.put(version, self._current())
+        self._jobs.sort()
+
+    def _train(self, jobs: Sequence[Job]) -> list[Update]:
+        work = [self._work(job.client, job.version, self._model_of(job)) for job in jobs]
+        deltas = train_cohort(self.model, work, self.server.local, batched=self.batched)
+        return [
+            Update(self.scenario.name(job.client), job.version, delta, len(part.x))
+            for job, part, delta in zip(jobs, work, deltas, strict=True)
+        ]
+
+    def _truth(self, jobs: Sequence[Job], now: int) -> dict[oracle.Key, dict[str, Tensor]]:
+        late = [job for job in jobs if job.version < now]
+        work = [self._work(job.client, now, self._current()) for job in late]
+        deltas = train_cohort(self.model, work, self.server.local, batched=self.batched)
+        keys = [(self.scenario.name(job.client), job.version) for job in late]
+        return dict(zip(keys, deltas, strict=True))
+
+    def _work(self, client: int, round: int, params: Params) -> Work:
+        index = self.scenario.examples(client, round).to(self.device)
+        shuffle = generator(self.scenario.seed, "batches", client, round)
+        return Work(params, self._x[index], self._y[index], shuffle)
+
+    def _model_of(self, job: Job) -> Params:
+        params = self._models.get(job.version)
+        return self._current() if params is None else params
+
+    def _current(self) -> Params:
+        params = self.server.weights_of(self.server.version)
+        return self.server.params if params is None else params
+
+    def _forget_unused_models(self) -> None:
+        used = {job.version for job in self._jobs}
+        self._models.drop([v for v in self._models.versions if v not in used])
+
+    # --- save and load -----------------------------------------------------------------
+
+    def to_tree(self) -> tuple[dict[str, Any], dict[int, ReadParams]]:
+        """Return all state of server and engine as a tree, and the versions they need."""
+        tree, versions = self.server.to_tree()
+
+        def reader(version: int) -> ReadParams:
+            return lambda: self._models.get(version) or {}
+
+        held = {version: reader(version) for version in self._models.versions}
+        engine = {
+            "jobs": [[job.due, job.client, job.version] for job in self._jobs],
+            "lost": [[job.due, job.client, job.version] for job in self._lost],
+            "server_versions": sorted(versions),
+        }
+        return {"server": tree, "engine": engine}, {**held, **versions}
+
+    def restore(self, tree: dict[str, Any], versions: dict[int, ReadParams]) -> None:
+        """Go on from what `to_tree` described."""
+        engine = tree["engine"]
+        own = set(engine["server_versions"])
+        self.server = Server.from_tree(
+            tree["server"],
+            {v: read for v, read in versions.items() if v in own},
+            self.model,
+            method=self.server.method,
+            local=self.server.local,
+        )
+        self._jobs = [Job(*job) for job in engine["jobs"]]
+        self._lost = [Job(*job) for job in engine["lost"]]
+        for version in sorted({job.version for job in self._jobs} & set(versions)):
+            shared = self.server.weights_of(version)
+            names = list(self._current())
+            read = versions[version]
+            params = {n: read()[n].to(self.device) for n in names} if shared is None else shared
+            self._models.put(version, params)
+
+
+_SCORES = ("accuracy", "affected_accuracy", "class_accuracy", "loss")

@@ -1,0 +1,72 @@
+"""How good a global model is: overall, per class, and on the affected classes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from unstale.losses import Loss
+from unstale.params import Params
+
+# Test samples per forward pass; large enough to be fast, small enough for any memory.
+CHUNK = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """The figures of one evaluation."""
+
+    accuracy: float
+    affected_accuracy: float | None
+    """Over the test samples of the affected classes; None where there are none."""
+    class_accuracy: tuple[float | None, ...]
+    """None for a class without test samples."""
+    loss: float | None
+    """None where it is not finite."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the figures as JSON values."""
+        return {
+            "accuracy": self.accuracy,
+            "affected_accuracy": self.affected_accuracy,
+            "class_accuracy": list(self.class_accuracy),
+            "loss": self.loss,
+        }
+
+
+@torch.no_grad()
+def evaluate(
+    model: nn.Module,
+    params: Params,
+    x: Tensor,
+    y: Tensor,
+    num_classes: int,
+    affected: Sequence[int],
+    loss_fn: Loss,
+) -> Scores:
+    """Return the scores of `params` on a test set."""
+    buffers = dict(model.named_buffers())
+    hits = torch.zeros(num_classes, dtype=torch.float64, device=y.device)
+    total_loss = torch.zeros((), dtype=torch.float64, device=y.device)
+    for start in range(0, len(y), CHUNK):
+        xs, ys = x[start : start + CHUNK], y[start : start + CHUNK]
+        outputs = functional_call(model, {**params, **buffers}, (xs,))
+        right = (outputs.argmax(-1) == ys).double()
+        hits.index_add_(0, ys, right)
+        total_loss += loss_fn(outputs, ys).double() * len(ys)
+    counts = torch.bincount(y, minlength=num_classes).double().cpu()
+    hits = hits.cpu()
+    loss = float(total_loss) / len(y)
+    chosen = list(affected)
+    affected_count = float(counts[chosen].sum())
+    return Scores(
+        accuracy=float(hits.sum()) / len(y),
+        affected_accuracy=float(hits[chosen].sum()) / affected_count if affected_count else None,
+        class_accuracy=tuple(
+            float(h) / float(n) if n else None for h, n in zip(hits, counts, strict=True)
+        ),
+        loss=loss if torch.isfinite(torch.tensor(loss)) else None,
+    )

@@ -1,0 +1,39 @@
+"""What only a simulator can know: the update a slow client would have sent today.
+
+Never shown to a method; reported under `oracle/` to judge methods by.
+"""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+from torch import Tensor
+
+from unstale.params import Params, cosine_distance
+from unstale.updates import Update
+
+# (client id, base version): what tells two updates of one round apart.
+Key = tuple[str, int]
+
+
+def errors(
+    truth: Mapping[Key, Params], stale: Mapping[Key, Params], used: Sequence[Update]
+) -> dict[str, float | None]:
+    """Return the mean cosine distance to the truth, as updates came and as they were used.
+
+    Args:
+        truth: What each late client would have sent from the current model.
+        stale: What it did send.
+        used: What was aggregated after compensation; updates that were dropped are missing.
+    """
+    after = {(u.client_id, u.base_version): u.delta for u in used}
+    before = [cosine_distance(stale[key], truth[key]) for key in sorted(truth)]
+    compensated = [cosine_distance(after[k], truth[k]) for k in sorted(truth) if k in after]
+    return {
+        "oracle/stale_cosine": fmean(before) if before else None,
+        "oracle/compensated_cosine": fmean(compensated) if compensated else None,
+    }
+
+
+def deltas(updates: Sequence[Update]) -> dict[Key, dict[str, Tensor]]:
+    """Return updates' deltas by key."""
+    return {(u.client_id, u.base_version): dict(u.delta) for u in updates}

@@ -1,0 +1,106 @@
+"""A scenario: who holds what, who is slow, and who is asked when.
+
+`ScenarioSpec` are the settings; `Scenario` is what they give for one data set
+and one seed. Every method of an experiment meets the same scenario.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from unstale.data import Dataset
+from unstale.sim.availability import AlwaysAvailable, Availability
+from unstale.sim.cohort import Cohort, WholeCohort
+from unstale.sim.drift import Drift, NoDrift
+from unstale.sim.latency import IntertwinedLatency, Latency
+from unstale.sim.partition import DirichletLabels, Partition, histogram
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioSpec:
+    """The settings of a scenario."""
+
+    partition: Partition = field(default_factory=DirichletLabels)
+    """Which samples each client holds."""
+    latency: Latency = field(default_factory=IntertwinedLatency)
+    """How many rounds late each client's updates arrive."""
+    cohort: Cohort = field(default_factory=WholeCohort)
+    """Which clients are asked in a round."""
+    availability: Availability = field(default_factory=AlwaysAvailable)
+    """When clients are there at all."""
+    drift: Drift = field(default_factory=NoDrift)
+    """How client data changes from round to round."""
+    overlap: bool = False
+    """Whether a slow client is asked again while it works: True lets it send one update
+    every round, as in the paper's experiments; False is how one device behaves."""
+
+
+class Scenario:
+    """The course of events for one data set and one seed; the same for every method."""
+
+    def __init__(self, spec: ScenarioSpec, data: Dataset, seed: int) -> None:
+        labels = data.y_train.numpy()
+        users = None if data.users_train is None else data.users_train.numpy()
+        self.spec = spec
+        self.data = data
+        self.seed = seed
+        parts = spec.partition.split(labels, users, seed)
+        self.histogram = histogram(labels, parts, data.num_classes)
+        self.latency = spec.latency.plan(self.histogram, seed)
+        self.availability = spec.availability.plan(len(parts), seed)
+        self._drift = spec.drift.plan(parts, labels, seed)
+        slow = set(self.latency.slow)
+        self.slow = sorted(slow)
+        self.fast = [client for client in range(len(parts)) if client not in slow]
+
+    @property
+    def num_clients(self) -> int:
+        """How many clients there are."""
+        return len(self.histogram)
+
+    @property
+    def affected(self) -> tuple[int, ...]:
+        """The classes whose data sits on slow clients."""
+        return self.spec.latency.affected
+
+    def name(self, client: int) -> str:
+        """Return a client's id as the server sees it; ids sort like their numbers."""
+        return f"client-{client:0{len(str(self.num_clients - 1))}d}"
+
+    def examples(self, client: int, round: int) -> torch.Tensor:
+        """Return which training samples a client holds in a round."""
+        return torch.from_numpy(np.asarray(self._drift.indices(client, round), dtype=np.int64))
+
+    def asked(self, round: int, busy: set[int]) -> list[int]:
+        """Return who is asked in a round: there, drawn, and idle unless work may overlap."""
+
+        def can(client: int) -> bool:
+            idle = self.spec.overlap or client not in busy
+            return idle and self.availability.available(client, round)
+
+        fast, slow = ([c for c in pool if can(c)] for pool in (self.fast, self.slow))
+        return self.spec.cohort.draw(round, fast, slow, self.seed)
+
+    def describe(self) -> dict[str, Any]:
+        """Return who is slow and what everyone holds, for the report."""
+        slow = set(self.slow)
+        return {
+            "seed": self.seed,
+            "classes": list(self.data.classes),
+            "affected": list(self.affected),
+            "clients": [
+                {
+                    "id": self.name(client),
+                    "examples": int(row.sum()),
+                    "histogram": [int(n) for n in row],
+                    "latency": float(self.latency.typical(client)),
+                    "slow": client in slow,
+                }
+                for client, row in enumerate(self.histogram)
+            ],
+            "test_counts": torch.bincount(
+                self.data.y_test, minlength=self.data.num_classes
+            ).tolist(),
+        }

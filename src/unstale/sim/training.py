@@ -1,0 +1,89 @@
+"""Training a cohort: one client after the other, or all at once.
+
+On a CPU a loop is the fastest way. On a GPU a small model's steps are bound by
+kernel launches, so clients with equally many examples are stacked and trained
+by `vmap` as one. Both run the loop of `unstale.local.train` and agree to rounding.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+
+from unstale.local import LocalSpec, local_update, train
+from unstale.losses import resolve_loss
+from unstale.params import Params
+from unstale.trainable import trainable_names
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Work:
+    """One client's training: where it starts, on what, and in which order."""
+
+    params: Params
+    x: Tensor
+    y: Tensor
+    generator: torch.Generator
+
+
+def train_cohort(
+    model: nn.Module, work: Sequence[Work], spec: LocalSpec, *, batched: bool | None = None
+) -> list[dict[str, Tensor]]:
+    """Return every client's delta, in the order of `work`.
+
+    Args:
+        model: The structure that all clients train.
+        work: What each client trains; weights may differ from client to client.
+        spec: The recipe.
+        batched: Stack clients of equal size (True) or loop (False); by device when None.
+    """
+    if batched is None:
+        batched = bool(work) and work[0].x.is_cuda
+    if not batched:
+        return [local_update(model, w.params, w.x, w.y, spec, w.generator) for w in work]
+    deltas: list[dict[str, Tensor]] = [{} for _ in work]
+    by_size = sorted(range(len(work)), key=lambda i: len(work[i].x))
+    for _, group in groupby(by_size, key=lambda i: len(work[i].x)):
+        members = list(group)
+        for i, delta in zip(
+            members, _train_stacked(model, [work[i] for i in members], spec), strict=True
+        ):
+            deltas[i] = delta
+    return deltas
+
+
+def _train_stacked(
+    model: nn.Module, work: Sequence[Work], spec: LocalSpec
+) -> list[dict[str, Tensor]]:
+    names = trainable_names(model)
+    buffers = dict(model.named_buffers())
+    loss_fn = resolve_loss(spec.loss)
+
+    def loss(trained: Params, fixed: Params, x: Tensor, y: Tensor) -> Tensor:
+        return loss_fn(functional_call(model, {**fixed, **trained, **buffers}, (x,)), y)
+
+    gradients = vmap(grad(loss))
+
+    def gradient(current: Params, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        trained = {n: current[n] for n in names}
+        fixed = {n: p for n, p in current.items() if n not in trained}
+        found: dict[str, Tensor] = gradients(trained, fixed, x, y)
+        return found
+
+    start = {n: torch.stack([w.params[n] for w in work]) for n in work[0].params}
+    x, y = torch.stack([w.x for w in work]), torch.stack([w.y for w in work])
+    with torch.no_grad():
+        trained = train(start, x, y, spec, gradient, names, _stacked_batches(work, spec))
+        moved = {n: trained[n] - p for n, p in start.items()}
+    return [{n: p[i] for n, p in moved.items()} for i in range(len(work))]
+
+
+def _stacked_batches(work: Sequence[Work], spec: LocalSpec) -> Iterator[Tensor | None]:
+    """Yield each step's indices for all clients as `[clients, samples]`."""
+    each = [spec.batches(len(w.x), w.generator) for w in work]
+    for indices in zip(*each, strict=True):
+        whole = [index for index in indices if index is not None]
+        yield torch.stack(whole) if whole else None
