@@ -1,0 +1,41 @@
+# Two commands on a fresh machine with Python and make:
+#   make quickstart   sets up and runs the quickstart
+#   make test         sets up and passes the tests
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: quickstart test unit lint docs bench setup clean
+
+quickstart: setup
+	$(BIN)/unstale run quickstart
+
+test: setup
+	$(BIN)/python -m pytest --runslow
+
+unit: setup
+	$(BIN)/python -m pytest tests/unit
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: setup
+	$(BIN)/mkdocs build --strict
+
+bench: setup
+	$(BIN)/python benchmarks/rounds.py
+
+setup: $(STAMP)
+
+# constraints.txt holds every version; the project's own ranges are in pyproject.toml.
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints.txt --editable ".[dev]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) site build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

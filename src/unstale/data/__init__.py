@@ -1,0 +1,48 @@
+"""Data sets: embedded, or read from published files under a data root.
+
+| name | inputs | scaling | test part |
+| --- | --- | --- | --- |
+| digits | [1, 8, 8] | 0..16 to [0, 1] | 500, drawn once, stratified |
+| mnist, fashion_mnist | [1, 28, 28] | bytes to [0, 1] | as published |
+| cifar10, svhn | [3, 32, 32] | bytes to [0, 1] | as published |
+| hapt | [6, 128] | standardised per channel by the training part, within ±10 | last fifth |
+| extrasensory | [225] | standardised by its file, within ±20, missing values 0 | last fifth |
+| disaster | [3, 64, 64] | bytes to [0, 1] | a fifth, drawn once, stratified |
+
+"Last fifth" is in time, of every class and user; no seed of a run changes any split.
+"""
+
+from unstale.data import arrays, cifar, digits, disaster, idx, svhn
+from unstale.data.checking import Finding, check, check_one
+from unstale.data.dataset import Dataset
+from unstale.data.fetching import fetch
+from unstale.data.registry import load, names, register
+from unstale.data.roots import data_roots
+from unstale.data.source import Download, Layout, Source
+
+__all__ = [
+    "Dataset",
+    "Download",
+    "Finding",
+    "Layout",
+    "Source",
+    "check",
+    "check_one",
+    "data_roots",
+    "fetch",
+    "load",
+    "names",
+    "register",
+]
+
+for _name, _source in {
+    "digits": digits.SOURCE,
+    "mnist": idx.MNIST,
+    "fashion_mnist": idx.FASHION_MNIST,
+    "cifar10": cifar.SOURCE,
+    "svhn": svhn.SOURCE,
+    "hapt": arrays.HAPT,
+    "extrasensory": arrays.EXTRASENSORY,
+    "disaster": disaster.SOURCE,
+}.items():
+    register(_name, _source)

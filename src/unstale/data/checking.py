@@ -1,0 +1,87 @@
+"""Which data sets are there, and whether they are what was published."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from unstale.data.faults import MissingExtraError
+from unstale.data.registry import find_source, names
+from unstale.data.roots import Found, data_roots, how_to_get, locate
+from unstale.data.source import checksum_of
+from unstale.errors import DataError
+
+Status = Literal["embedded", "verified", "unverified", "missing", "damaged"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is known about one data set on this machine."""
+
+    name: str
+    """The data set."""
+    status: Status
+    """embedded: comes with a package. verified: every file is as published.
+    unverified: a file differs or nothing is known to compare it with, and it can be
+    read. missing: not all files are there. damaged: it cannot be read."""
+    where: str
+    """The folder of its files; where it should be when missing; empty when embedded."""
+    detail: str
+    """One or two sentences for the user."""
+
+
+def check(root: str | Path | None = None) -> list[Finding]:
+    """Look for every registered data set and verify its files by checksum.
+
+    A file with another checksum than the published one is read, which takes a
+    while, to tell a file that is merely different from one that is broken.
+
+    Args:
+        root: As for `data_roots`.
+
+    Returns:
+        One finding per data set, in the order of `names()`.
+
+    Example:
+        >>> from unstale import data
+        >>> data.check("/nowhere")[0].status
+        'embedded'
+    """
+    return [check_one(name, root) for name in names()]
+
+
+def check_one(name: str, root: str | Path | None = None) -> Finding:
+    """Look for one data set; see `check`.
+
+    Raises:
+        UnknownNameError: When nothing is registered under the name.
+    """
+    source = find_source(name)
+    if source.embedded is not None:
+        return Finding(name, "embedded", "", f"{source.summary}. Always there.")
+    try:
+        found = locate(name, source, root)
+    except DataError:
+        roots = data_roots(root)
+        where = str(roots[0] / source.layouts[0].folders[0])
+        return Finding(name, "missing", where, how_to_get(name, source, roots))
+    where = str(found.folder)
+    try:
+        differing = _differing(found)
+        if not differing:
+            return Finding(name, "verified", where, f"{source.summary}.")
+        reasons = f"Not as published, or not known: {', '.join(differing)}."
+        found.layout.read(found.files)
+    except MissingExtraError as error:
+        return Finding(name, "unverified", where, f"{reasons} {error}")
+    except (DataError, OSError) as error:
+        return Finding(name, "damaged", where, str(error))
+    return Finding(name, "unverified", where, f"{reasons} It can be read.")
+
+
+def _differing(found: Found) -> list[str]:
+    """Name the files whose checksum is unknown or another one."""
+    return [
+        name
+        for name, checksum in found.layout.files.items()
+        if not checksum or checksum_of(found.files[name], checksum) != checksum
+    ]

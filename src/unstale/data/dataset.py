@@ -1,0 +1,117 @@
+"""`Dataset`: what every reader returns, checked once so that nothing behind it has to."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from unstale.errors import DataError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dataset:
+    """One data set as tensors on the CPU, scaled, with a fixed train and test part.
+
+    Inputs keep known bounds, because the server that inverts an update has to
+    start within them without having seen the data. Images are therefore scaled
+    to [0, 1] and not standardised: mean and deviation of the clients' pixels are
+    something a server does not know, 0 and 255 are something everybody knows.
+
+    Raises:
+        DataError: When shapes, types, labels or values do not fit together.
+
+    Example:
+        >>> import torch
+        >>> from unstale.data import Dataset
+        >>> x, y = torch.zeros(4, 1, 2, 2), torch.tensor([0, 1, 0, 1])
+        >>> data = Dataset("tiny", x, y, x[:2], y[:2], ("a", "b"), 0.0, 1.0)
+        >>> data.num_classes, data.input_shape
+        (2, (1, 2, 2))
+    """
+
+    name: str
+    """What the data set is called in the registry."""
+    x_train: torch.Tensor
+    """Training inputs, float32, channels first."""
+    y_train: torch.Tensor
+    """Training labels, int64 in [0, number of classes)."""
+    x_test: torch.Tensor
+    """Test inputs, as `x_train`."""
+    y_test: torch.Tensor
+    """Test labels, as `y_train`."""
+    classes: tuple[str, ...]
+    """The name of each class, by label."""
+    low: float
+    """No input is below this, after scaling."""
+    high: float
+    """No input is above this, after scaling."""
+    users_train: torch.Tensor | None = None
+    """Who each training sample comes from (int64 from 0), where the data knows."""
+
+    @property
+    def num_classes(self) -> int:
+        """The number of classes, with or without samples."""
+        return len(self.classes)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one input, such as ``(1, 28, 28)``."""
+        return tuple(self.x_train.shape[1:])
+
+    def __post_init__(self) -> None:
+        if not self.classes or not self.low < self.high:
+            raise DataError(
+                f"Data set '{self.name}' should have classes and low < high. Found "
+                f"{len(self.classes)} classes, low {self.low}, high {self.high}."
+            )
+        self._check_part("train", self.x_train, self.y_train)
+        self._check_part("test", self.x_test, self.y_test)
+        if self.x_train.shape[1:] != self.x_test.shape[1:]:
+            raise DataError(
+                f"Data set '{self.name}' should have train and test inputs of one shape. Found "
+                f"{tuple(self.x_train.shape[1:])} and {tuple(self.x_test.shape[1:])}."
+            )
+        users = self.users_train
+        if users is not None and (
+            users.shape != self.y_train.shape or users.dtype != torch.int64 or int(users.min()) < 0
+        ):
+            raise DataError(
+                f"users_train of data set '{self.name}' should be one int64 from 0 per training "
+                f"sample. Found {users.dtype} of shape {tuple(users.shape)}."
+            )
+
+    def _check_part(self, part: str, x: torch.Tensor, y: torch.Tensor) -> None:
+        """Refuse a part whose inputs and labels cannot be trained on."""
+        what = f"The {part} part of data set '{self.name}'"
+        if x.dtype != torch.float32 or y.dtype != torch.int64:
+            raise DataError(
+                f"{what} should hold float32 inputs and int64 labels. Found {x.dtype}, {y.dtype}."
+            )
+        if x.ndim < 2 or y.ndim != 1 or len(x) != len(y) or len(y) == 0:
+            raise DataError(
+                f"{what} should hold one input and one label per sample, and at least one. "
+                f"Found inputs {tuple(x.shape)}, labels {tuple(y.shape)}."
+            )
+        if int(y.min()) < 0 or int(y.max()) >= self.num_classes:
+            raise DataError(
+                f"{what} should have labels from 0 to {self.num_classes - 1}. "
+                f"Found {int(y.min())} to {int(y.max())}."
+            )
+        # NaN fails both comparisons, so this is the check for finite values too.
+        low, high = float(x.min()), float(x.max())
+        if not (low >= self.low and high <= self.high):
+            raise DataError(
+                f"{what} should have inputs in [{self.low}, {self.high}]. Found [{low}, {high}]."
+            )
+
+
+def unit_images(pixels: NDArray[np.uint8]) -> torch.Tensor:
+    """Return bytes 0..255 as float32 in [0, 1], without a second float copy."""
+    # A contiguous array of our own: torch must not share memory with a read-only buffer.
+    return torch.from_numpy(np.array(pixels, order="C")).to(torch.float32).div_(255)
+
+
+def int_labels(labels: NDArray[np.integer]) -> torch.Tensor:
+    """Return labels of any integer type as int64."""
+    return torch.from_numpy(np.array(labels, dtype=np.int64))

@@ -1,0 +1,89 @@
+"""Data sets by name: `load`, `names`, and `register` for one's own."""
+
+from pathlib import Path
+
+from unstale.data.dataset import Dataset
+from unstale.data.roots import locate
+from unstale.data.source import Source
+from unstale.errors import ConfigError, DataError, UnknownNameError
+
+_SOURCES: dict[str, Source] = {}
+
+
+def register(name: str, source: Source, *, force: bool = False) -> None:
+    """Make a data set available to `load`, experiment files and the command line.
+
+    Args:
+        name: What it is called there.
+        source: Where its files lie and how they are read.
+        force: Replace one that has the name already.
+
+    Raises:
+        ConfigError: When the name is empty or taken and `force` is false.
+
+    Example:
+        >>> import torch
+        >>> from unstale import data
+        >>> def read(files):
+        ...     x, y = torch.rand(8, 3), torch.arange(8) % 2
+        ...     return data.Dataset("coin", x, y, x, y, ("head", "tail"), 0.0, 1.0)
+        >>> data.register("coin", data.Source("a made-up one", (data.Layout(read),)), force=True)
+        >>> data.load("coin").input_shape
+        (3,)
+    """
+    if not name:
+        raise ConfigError("The name of a data set should not be empty. Found ''. Name it.")
+    if name in _SOURCES and not force:
+        raise ConfigError(
+            f"The name of a data set should be new. Found '{name}', which is registered. "
+            f"Choose another name or pass force=True."
+        )
+    _SOURCES[name] = source
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all data sets, in the order in which they were registered."""
+    return tuple(_SOURCES)
+
+
+def find_source(name: str) -> Source:
+    """Return what is registered under a name.
+
+    Raises:
+        UnknownNameError: When nothing is.
+    """
+    if name not in _SOURCES:
+        raise UnknownNameError("The data set", name, _SOURCES)
+    return _SOURCES[name]
+
+
+def load(name: str, root: str | Path | None = None) -> Dataset:
+    """Read a data set.
+
+    Files are checked for their structure, not by checksum: `check` does that.
+    Nothing is cached, so two calls read twice and share no memory.
+
+    Args:
+        name: One of `names()`.
+        root: The only data root to look in; see `data_roots` for what holds without it.
+
+    Returns:
+        The data set, scaled, with a train and a test part that never change.
+
+    Raises:
+        UnknownNameError: When nothing is registered under the name.
+        DataError: When files are missing or damaged.
+
+    Example:
+        >>> from unstale import data
+        >>> digits = data.load("digits")
+        >>> digits.input_shape, len(digits.y_train), len(digits.y_test)
+        ((1, 8, 8), 1297, 500)
+    """
+    found = locate(name, find_source(name), root)
+    try:
+        return found.layout.read(found.files)
+    except OSError as error:  # no permission, a disk that fails
+        raise DataError(
+            f"The files of '{name}' in {found.folder} should be readable. Found: {error}."
+        ) from error

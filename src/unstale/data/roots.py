@@ -1,0 +1,117 @@
+"""Where data sets are looked for, and where their files were found."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from unstale.data.source import Files, Layout, Source
+from unstale.errors import DataError
+
+ENVIRONMENT_VARIABLE = "UNSTALE_DATA"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The complete files of a data set."""
+
+    layout: Layout
+    """The layout that they make up."""
+    folder: Path
+    """The folder that holds them."""
+    files: Files
+    """Each by its published name."""
+
+
+def data_roots(root: str | Path | None = None) -> list[Path]:
+    """Return the folders to look in, the first one first.
+
+    An explicit `root` is the only one. Without it the folders of the environment
+    variable UNSTALE_DATA are used (several as in PATH), without that the user's
+    cache: ``$XDG_CACHE_HOME/unstale`` or ``~/.cache/unstale``.
+
+    Example:
+        >>> [str(path) for path in data_roots("/srv/data")]
+        ['/srv/data']
+    """
+    if root is not None:
+        return [_expand(root)]
+    named = [part for part in os.environ.get(ENVIRONMENT_VARIABLE, "").split(os.pathsep) if part]
+    if named:
+        return [_expand(part) for part in named]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "")
+    # The XDG specification says to ignore a relative path.
+    return [(cache if cache.is_absolute() else _expand("~/.cache")) / "unstale"]
+
+
+def _expand(path: str | Path) -> Path:
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise DataError(
+            f"The data root '{path}' needs a home directory. None was found ({error}). "
+            f"Set {ENVIRONMENT_VARIABLE} or give a data root."
+        ) from error
+
+
+def locate(name: str, source: Source, root: str | Path | None = None) -> Found:
+    """Find the files of a data set.
+
+    Args:
+        name: What the data set is called, for the message.
+        source: Where its files may lie.
+        root: As for `data_roots`.
+
+    Returns:
+        The first complete layout: by root, then by layout, then by folder.
+
+    Raises:
+        DataError: When none is complete. It says what was looked for, where, and how to get it.
+    """
+    embedded = source.embedded
+    if embedded is not None:
+        return Found(embedded, Path(), {})
+    roots = data_roots(root)
+    partial: list[str] = []
+    for base in roots:
+        for layout in source.layouts:
+            for folder in dict.fromkeys(base / part for part in layout.folders):
+                files = {file: folder / file for file in layout.files}
+                absent = [file for file, path in files.items() if not path.is_file()]
+                if not absent:
+                    return Found(layout, folder, files)
+                if len(absent) < len(files):
+                    partial.append(f"{folder} lacks {_several(absent)}")
+    raise DataError(_missing(name, source, roots, partial))
+
+
+def _missing(name: str, source: Source, roots: list[Path], partial: list[str]) -> str:
+    """Return the message for a data set whose files are not there."""
+    wanted = " or ".join(
+        f"{_several(layout.files)} in {' | '.join(layout.folders)}" for layout in source.layouts
+    )
+    where = ", ".join(str(base) + ("" if base.is_dir() else " (no such folder)") for base in roots)
+    incomplete = f" Incomplete: {'; '.join(partial)}." if partial else ""
+    return (
+        f"The files of data set '{name}' should be under a data root. Looked for {wanted}; "
+        f"under {where}.{incomplete} {how_to_get(name, source, roots)}"
+    )
+
+
+def how_to_get(name: str, source: Source, roots: list[Path]) -> str:
+    """Return one or two sentences that say how to get the files and where to put them."""
+    layout = source.layouts[0]
+    put = (
+        f"put the files into {roots[0] / layout.folders[0]} "
+        f"(or name another data root by option or {ENVIRONMENT_VARIABLE})."
+    )
+    if source.downloads:
+        return f"Run `unstale data fetch {name}`, or {put}"
+    return f"{source.obtain or 'Nothing is published to fetch.'} Then {put}"
+
+
+def _several(names: Iterable[str]) -> str:
+    """Name up to four files, and count the rest."""
+    names = list(names)
+    rest = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    return ", ".join(names[:4]) + rest
