@@ -83,7 +83,8 @@ class Simulation:
         self._lost: list[Job] = []
         # What clients hold, apart from what the server keeps: a version that the server's
         # cap has dropped is still on the devices that work on it.
-        self._models = VersionStore(server.history_spec.memory_bytes)
+        spec = server.history_spec
+        self._models = VersionStore(spec.memory_bytes, spec.folder)
 
     @property
     def round(self) -> int:
@@ -131,10 +132,8 @@ class Simulation:
     def _lose_work_of_absent(self, now: int) -> None:
         """A client that leaves while it works loses the work; the server does not know yet."""
         here = self.scenario.availability.available
-        gone = [job for job in self._jobs if not here(job.client, now)]
-        if gone:
-            self._lost += gone
-            self._jobs = [job for job in self._jobs if job not in set(gone)]
+        self._lost += [job for job in self._jobs if not here(job.client, now)]
+        self._jobs = [job for job in self._jobs if here(job.client, now)]
 
     def _hand_out(self, now: int) -> None:
         busy = {job.client for job in self._jobs}
@@ -214,10 +213,10 @@ class Simulation:
         self._jobs = [Job(*job) for job in engine["jobs"]]
         self._lost = [Job(*job) for job in engine["lost"]]
         for version in sorted({job.version for job in self._jobs} & set(versions)):
-            shared = self.server.weights_of(version)
-            names = list(self._current())
-            read = versions[version]
-            params = {n: read()[n].to(self.device) for n in names} if shared is None else shared
+            params = self.server.weights_of(version)
+            if params is None:  # beyond the server's cap: only clients still hold it
+                read = versions[version]()
+                params = {name: read[name].to(self.device) for name in self._current()}
             self._models.put(version, params)
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from unstale.local import fast_layout
 from unstale.losses import Loss
 from unstale.params import Params
 
@@ -53,7 +54,7 @@ def evaluate(
     total_loss = torch.zeros((), dtype=torch.float64, device=y.device)
     for start in range(0, len(y), CHUNK):
         xs, ys = x[start : start + CHUNK], y[start : start + CHUNK]
-        outputs = functional_call(model, {**params, **buffers}, (xs,))
+        outputs = functional_call(model, {**params, **buffers}, (fast_layout(xs),))
         right = (outputs.argmax(-1) == ys).double()
         hits.index_add_(0, ys, right)
         total_loss += loss_fn(outputs, ys).double() * len(ys)

@@ -6,82 +6,29 @@ arrives; 0 is within the round. The answer depends on seed, client and round onl
 """
 
 import logging
-import math
 import statistics
-from abc import abstractmethod
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import Protocol
 
-import numpy as np
-
-from unstale.errors import ConfigError, UnknownNameError
-from unstale.seeding import numpy_generator
-from unstale.sim.availability import check_path, read_trace
+from unstale.errors import ConfigError
+from unstale.sim.latency_drawn import LognormalLatency, ParetoLatency, UniformLatency
+from unstale.sim.latency_plan import FixedPlan, Latency, check_at_least, check_distinct
 from unstale.sim.partition import Indices, holders
+from unstale.sim.trace import check_path, read_trace
+
+__all__ = [
+    "KINDS",
+    "ConstantLatency",
+    "IntertwinedLatency",
+    "Latency",
+    "LognormalLatency",
+    "NoLatency",
+    "ParetoLatency",
+    "TraceLatency",
+    "UniformLatency",
+]
 
 logger = logging.getLogger(__name__)
-
-_NEVER = 10**9  # rounds: later than any run ends; heavy tails would else overflow an int
-
-
-class LatencyPlan(Protocol):
-    """The delays of all clients, decided."""
-
-    @property
-    def slow(self) -> tuple[int, ...]:
-        """The clients that the setting picks out as slow, sorted.
-
-        They stay so at latency 0: a sweep down to 0 compares the same cohorts.
-        """
-        ...
-
-    def rounds(self, client: int, job_round: int) -> int:
-        """Return how many rounds after `job_round` the update of that job arrives."""
-        ...
-
-    def typical(self, client: int) -> float:
-        """Return a client's usual latency in rounds, for the report."""
-        ...
-
-
-class Latency(Protocol):
-    """A way to say how late updates arrive."""
-
-    @property
-    def affected(self) -> tuple[int, ...]:
-        """The classes whose data sits on slow clients; () where slowness ignores classes."""
-        return ()
-
-    def plan(self, hist: Indices, seed: int) -> LatencyPlan:
-        """Decide who is slow and by how much.
-
-        Args:
-            hist: How many samples of every class every client holds, [clients, classes].
-            seed: Another seed gives other draws.
-
-        Raises:
-            ConfigError: The settings do not fit these clients or classes.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class FixedPlan:
-    """Every client has one latency for all its jobs."""
-
-    latencies: tuple[int, ...]
-    """The latency of every client."""
-    slow: tuple[int, ...] = ()
-    """The clients that count as slow."""
-
-    def rounds(self, client: int, job_round: int) -> int:
-        """Return the client's latency, whatever the round."""
-        return self.latencies[client]
-
-    def typical(self, client: int) -> float:
-        """Return the client's latency."""
-        return float(self.latencies[client])
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +50,16 @@ class ConstantLatency(Latency):
     """The slow clients' numbers; all clients when not set."""
 
     def __post_init__(self) -> None:
-        _check_at_least("rounds", self.rounds, 0)
+        check_at_least("rounds", self.rounds, 0)
         if self.clients is not None:
             object.__setattr__(self, "clients", tuple(self.clients))  # TOML gives lists
-            _check_distinct("clients", self.clients)
+            check_distinct("clients", self.clients)
 
     def plan(self, hist: Indices, seed: int) -> FixedPlan:
         """Give `rounds` to the named clients and 0 to the others.
 
         Example:
+            >>> import numpy as np
             >>> plan = ConstantLatency(rounds=7, clients=(1,)).plan(np.ones((3, 2), int), seed=0)
             >>> [plan.rounds(client, job_round=0) for client in range(3)]
             [0, 7, 0]
@@ -124,136 +72,6 @@ class ConstantLatency(Latency):
                 f"Found {slow[-1]}. Correct its clients."
             )
         return FixedPlan(tuple(self.rounds if client in slow else 0 for client in every), slow)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrawnLatency(Latency):
-    """What all latencies drawn from a distribution share: who draws, how often, up to what."""
-
-    per: str = "job"
-    """'job': every job draws anew; 'client': a client draws once and keeps it."""
-    share: float = 1.0
-    """The share of clients that are slow, drawn by the seed; the others are never late."""
-    cap: int | None = None
-    """No latency is above this many rounds; no cap when not set."""
-
-    def __post_init__(self) -> None:
-        if self.per not in ("job", "client"):
-            raise UnknownNameError("Setting 'per'", self.per, ("job", "client"))
-        if not 0 <= self.share <= 1:
-            found = f"Found {self.share}. Give the share of slow clients, such as 0.1."
-            raise ConfigError(f"Setting 'share' should be from 0 to 1. {found}")
-        _check_at_least("cap", self.cap or 0, 0)
-        self.check()
-
-    @abstractmethod
-    def check(self) -> None:
-        """Raise ConfigError where the distribution's own settings are wrong."""
-
-    @abstractmethod
-    def quantile(self, q: float) -> float:
-        """Return what a share q of all latencies stay below, for 0 < q < 1."""
-
-    def rounds_at(self, q: float) -> int:
-        """Return the quantile in whole rounds, within the cap."""
-        return round(min(self.quantile(q), _NEVER if self.cap is None else self.cap))
-
-    def draw(self, rng: np.random.Generator) -> int:
-        """Draw one latency: the quantile at a random q, which is never exactly 0."""
-        return self.rounds_at(max(rng.random(), 2.0**-53))
-
-    def plan(self, hist: Indices, seed: int) -> LatencyPlan:
-        """Draw the slow clients and, with per = 'client', their latencies."""
-        count = max(1, round(self.share * len(hist))) if self.share else 0
-        chosen = numpy_generator(seed, "latency", "slow").choice(len(hist), count, replace=False)
-        slow = tuple(sorted(int(client) for client in chosen))
-        if self.per == "job":
-            return JobPlan(self, slow, seed)
-        latencies = [0] * len(hist)
-        for client in slow:
-            latencies[client] = self.draw(numpy_generator(seed, "latency", "client", client))
-        return FixedPlan(tuple(latencies), slow)
-
-
-@dataclass(frozen=True, slots=True)
-class JobPlan:
-    """Every job of a slow client draws its latency anew."""
-
-    latency: DrawnLatency
-    """What is drawn from."""
-    slow: tuple[int, ...]
-    """The clients that draw; the others are never late."""
-    seed: int
-    """The seed of all draws."""
-
-    def rounds(self, client: int, job_round: int) -> int:
-        """Return the latency of the client's job of that round."""
-        if client not in self.slow:
-            return 0
-        # int(): a NumPy integer would name another random stream than a Python one.
-        names = ("latency", "job", int(client), int(job_round))
-        return self.latency.draw(numpy_generator(self.seed, *names))
-
-    def typical(self, client: int) -> float:
-        """Return the median of the client's latencies."""
-        return float(self.latency.rounds_at(0.5)) if client in self.slow else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class UniformLatency(DrawnLatency):
-    """Whole numbers of rounds, all equally likely."""
-
-    low: int = 0
-    """The shortest latency, in rounds."""
-    high: int = 20
-    """The longest latency, in rounds, itself included."""
-
-    def check(self) -> None:
-        """Raise ConfigError where low or high is wrong."""
-        _check_at_least("low", self.low, 0)
-        _check_at_least("high", self.high, self.low)
-
-    def quantile(self, q: float) -> float:
-        """Return the whole number from low to high at a share q of the way."""
-        return self.low + math.floor(q * (self.high - self.low + 1))
-
-
-@dataclass(frozen=True, slots=True)
-class LognormalLatency(DrawnLatency):
-    """median · exp(sigma · N(0, 1)), rounded: what measured device times often look like."""
-
-    median: float = 10.0
-    """Half of all latencies are below this many rounds."""
-    sigma: float = 1.0
-    """The spread of the logarithm; 0 makes all latencies the median."""
-
-    def check(self) -> None:
-        """Raise ConfigError where median or sigma is wrong."""
-        _check_at_least("median", self.median, 0)
-        _check_at_least("sigma", self.sigma, 0)
-
-    def quantile(self, q: float) -> float:
-        """Return median · exp(sigma · Φ⁻¹(q))."""
-        return self.median * _exp(self.sigma * statistics.NormalDist().inv_cdf(q))
-
-
-@dataclass(frozen=True, slots=True)
-class ParetoLatency(DrawnLatency):
-    """P(latency > x) = (scale / x)^shape, rounded: most are short, a few hardly end."""
-
-    scale: float = 5.0
-    """The shortest latency, in rounds."""
-    shape: float = 1.5
-    """The tail, at least 0.01: smaller is heavier; at 1 and below the mean is infinite."""
-
-    def check(self) -> None:
-        """Raise ConfigError where scale or shape is wrong."""
-        _check_at_least("scale", self.scale, 0)
-        _check_at_least("shape", self.shape, 0.01)
-
-    def quantile(self, q: float) -> float:
-        """Return scale · (1 − q)^(−1/shape)."""
-        return self.scale * _exp(-math.log1p(-q) / self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,16 +147,16 @@ class IntertwinedLatency(Latency):
         object.__setattr__(self, "classes", tuple(self.classes))  # TOML gives lists
         if not isinstance(self.rounds, int):
             object.__setattr__(self, "rounds", tuple(self.rounds))
-        _check_distinct("classes", self.classes)
-        _check_at_least("clients", self.clients, 1)
-        _check_at_least("others", self.others, 0)
+        check_distinct("classes", self.classes)
+        check_at_least("clients", self.clients, 1)
+        check_at_least("others", self.others, 0)
         if isinstance(self.rounds, tuple) and len(self.rounds) != len(self.classes):
             raise ConfigError(
                 f"Setting 'rounds' should be one number, or {len(self.classes)}: one for each "
                 f"affected class. Found {len(self.rounds)}. Add or remove some."
             )
         for rounds in self._rounds_by_class():
-            _check_at_least("rounds", rounds, 0)
+            check_at_least("rounds", rounds, 0)
 
     @property
     def affected(self) -> tuple[int, ...]:
@@ -349,6 +167,7 @@ class IntertwinedLatency(Latency):
         """Find the holders of every affected class; the seed plays no part.
 
         Example:
+            >>> import numpy as np
             >>> hist = np.array([[9, 0], [0, 9], [5, 5]])
             >>> plan = IntertwinedLatency(classes=(0,), clients=2, rounds=40).plan(hist, seed=0)
             >>> plan.slow, plan.latencies
@@ -380,22 +199,3 @@ KINDS: dict[str, type[Latency]] = {
     "intertwined": IntertwinedLatency,
 }
 """The latencies by the name that an experiment file gives as `kind`."""
-
-
-def _exp(power: float) -> float:
-    return math.exp(min(power, 700.0))  # e^700 is near the largest float, and beyond any run
-
-
-def _check_at_least(name: str, value: float, least: float) -> None:
-    if not least <= value < float("inf"):  # also refuses NaN
-        raise ConfigError(
-            f"Setting '{name}' should be finite and at least {least}. Found {value}. Correct it."
-        )
-
-
-def _check_distinct(name: str, values: tuple[int, ...]) -> None:
-    if not values or len(set(values)) < len(values) or min(values) < 0:
-        raise ConfigError(
-            f"Setting '{name}' should list one or more different numbers, none below 0. "
-            f"Found {list(values)}. Correct the list."
-        )

@@ -3,7 +3,8 @@
 Never shown to a method; reported under `oracle/` to judge methods by.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
 from torch import Tensor
@@ -24,16 +25,25 @@ def errors(
         truth: What each late client would have sent from the current model.
         stale: What it did send.
         used: What was aggregated after compensation; updates that were dropped are missing.
+
+    Returns:
+        Two figures; None where nothing late arrived, or nothing that can be measured:
+        training that diverges gives deltas that are not finite.
     """
     after = {(u.client_id, u.base_version): u.delta for u in used}
     before = [cosine_distance(stale[key], truth[key]) for key in sorted(truth)]
     compensated = [cosine_distance(after[k], truth[k]) for k in sorted(truth) if k in after]
     return {
-        "oracle/stale_cosine": fmean(before) if before else None,
-        "oracle/compensated_cosine": fmean(compensated) if compensated else None,
+        "oracle/stale_cosine": _mean(before),
+        "oracle/compensated_cosine": _mean(compensated),
     }
 
 
 def deltas(updates: Sequence[Update]) -> dict[Key, dict[str, Tensor]]:
     """Return updates' deltas by key."""
     return {(u.client_id, u.base_version): dict(u.delta) for u in updates}
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    finite = [value for value in values if math.isfinite(value)]
+    return fmean(finite) if finite else None

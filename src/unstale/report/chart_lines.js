@@ -1,0 +1,121 @@
+// Lines over rounds, one for each method, with bands, direct labels and a legend that toggles.
+Unstale.kinds.lines = (figure, spec, shared) => {
+  const { el, html, scale, ticks, number, clip, canvas, yAxis, xAxis, readout, swatch } = Unstale;
+  const plot = figure.querySelector(".plot");
+  const aim = readout(plot);
+  const labels = [...new Set(spec.series.map((s) => s.method))];
+  const look = (label) => shared.methods[label] || { css: "--c:var(--muted)", dash: "" };
+  buildLegend();
+
+  function buildLegend() {
+    const controls = figure.querySelector(".controls");
+    for (const label of labels) {
+      const button = html("button", { type: "button", class: "legend", "aria-pressed": "true" }, swatch({ style: look(label).css, dash: look(label).dash }), label);
+      button.addEventListener("click", () => shared.toggle(label));
+      // To point at a name is to ask which line it is.
+      for (const [on, off] of [["pointerenter", "pointerleave"], ["focus", "blur"]]) {
+        button.addEventListener(on, () => light(label));
+        button.addEventListener(off, () => light(null));
+      }
+      shared.onToggle(() => button.setAttribute("aria-pressed", String(!shared.hidden.has(label))));
+      controls.append(button);
+    }
+    shared.onToggle(draw);
+  }
+
+  function light(label) {
+    const svg = plot.querySelector(":scope > svg");
+    const found = [...svg.querySelectorAll(".series")];
+    found.forEach((g) => g.classList.toggle("lit", g.dataset.method === label));
+    svg.classList.toggle("dimmed", found.some((g) => g.classList.contains("lit")));
+  }
+
+  function draw() {
+    const width = plot.clientWidth || 640;
+    const height = spec.small ? 210 : Math.round(Math.max(270, Math.min(width * 0.42, spec.hero ? 430 : 340)));
+    const shown = spec.series.filter((s) => !shared.hidden.has(s.method));
+    const highest = Math.max(...spec.series.flatMap((s) => s.high || s.mean), 1e-9);
+    const yMax = spec.y.max ?? highest * 1.06;
+    const yTicks = ticks(spec.y.min ?? 0, yMax, spec.small ? 4 : 5);
+    const named = !spec.small && width > 620 && new Set(shown.map((s) => s.method)).size <= 8;
+    const longest = Math.max(0, ...labels.map((l) => clip(l, 18).length));
+    const left = 16 + 7 * Math.max(...yTicks.map((t) => number(t, 4).replace(/0+$/, "").length), 3);
+    const right = width - (named ? 20 + 7.2 * longest : 10);
+    const [top, bottom] = [26, height - 40];
+    const x = scale(0, Math.max(spec.x.max, 1), left, right);
+    const y = scale(spec.y.min ?? 0, yMax, bottom, top);
+    const svg = canvas(spec, figure.id, width, height);
+    yAxis(svg, yTicks, y, left, right, spec.y.label);
+    xAxis(svg, ticks(0, Math.max(spec.x.max, 1), Math.max(2, Math.min(10, (right - left) / 80))), x, bottom, right, spec.x.label);
+    for (const mark of spec.marks || []) {
+      svg.append(el("line", { class: "target", x1: left, x2: right, y1: y(mark.y), y2: y(mark.y) }),
+        el("text", { class: "halo", x: left + 6, y: y(mark.y) - 6 }, mark.label));
+    }
+    // The ceiling lies beneath what is measured against it.
+    const ordered = [...shown].sort((a, b) => (look(b.method).oracle ? 1 : 0) - (look(a.method).oracle ? 1 : 0));
+    for (const series of ordered) svg.append(drawSeries(series, x, y));
+    if (named) svg.append(...endLabels(shown, x, y, top, bottom, right));
+    svg.dataset.marks = String(shown.reduce((n, s) => n + s.x.length, 0));
+    plot.querySelector(":scope > svg")?.remove();
+    plot.prepend(svg);
+    aim(crosshair(svg, shown, x, y, top, bottom));
+  }
+
+  function drawSeries(series, x, y) {
+    const style = look(series.method);
+    const group = el("g", { class: "series", style: style.css, "data-method": series.method });
+    const path = (values) => values.map((v, i) => `${x(series.x[i]).toFixed(1)},${y(v).toFixed(1)}`);
+    if (series.low && !series.variant) {
+      group.append(el("path", { class: "band", d: `M${path(series.high).join("L")}L${path(series.low).reverse().join("L")}Z` }));
+    }
+    group.append(el("path", { class: series.variant ? "line variant" : "line", d: `M${path(series.mean).join("L")}`, "stroke-dasharray": (!series.variant && style.dash) || null }));
+    if (series.x.length <= 12) {
+      series.mean.forEach((v, i) => group.append(el("circle", { class: "dot", cx: x(series.x[i]), cy: y(v), r: 2.5 })));
+    }
+    return group;
+  }
+
+  // Names at the ends of their lines, pushed apart where lines end close together.
+  function endLabels(shown, x, y, top, bottom, right) {
+    const gap = 15;
+    const ends = shown.filter((s) => !s.variant).map((s) => ({ method: s.method, fromX: x(s.x[s.x.length - 1]), from: y(s.mean[s.mean.length - 1]) }));
+    ends.sort((a, b) => a.from - b.from);
+    ends.forEach((end, i) => { end.at = Math.max(end.from, i ? ends[i - 1].at + gap : top); });
+    for (let i = ends.length - 1, limit = bottom; i >= 0; i--, limit -= gap) {
+      ends[i].at = Math.min(ends[i].at, limit);
+      limit = ends[i].at;
+    }
+    return ends.map((end) => el("g", { class: "series", style: look(end.method).css, "data-method": end.method },
+      el("line", { class: "lead", x1: end.fromX + 2, x2: right + 11, y1: end.from, y2: end.at }),
+      el("text", { class: "end", x: right + 15, y: end.at + 4 }, clip(end.method, 18))));
+  }
+
+  function crosshair(svg, shown, x, y, top, bottom) {
+    const rounds = [...new Set(shown.flatMap((s) => s.x))].sort((a, b) => a - b);
+    const cursor = el("g", { visibility: "hidden" });
+    svg.append(cursor);
+    return {
+      positions: rounds.map(x),
+      top,
+      hide: () => cursor.setAttribute("visibility", "hidden"),
+      show(at) {
+        const round = rounds[at];
+        const found = shown.map((s) => ({ s, i: s.x.indexOf(round) })).filter(({ i }) => i >= 0).sort((a, b) => b.s.mean[b.i] - a.s.mean[a.i]);
+        cursor.replaceChildren(el("line", { class: "cursor", x1: x(round), x2: x(round), y1: top, y2: bottom }),
+          ...found.map(({ s, i }) => el("circle", { class: "point", style: look(s.method).css, cx: x(round), cy: y(s.mean[i]), r: 4 })));
+        cursor.setAttribute("visibility", "visible");
+        return {
+          title: `${spec.x.label} ${round}`,
+          rows: found.map(({ s, i }) => ({
+            style: look(s.method).css,
+            dash: s.variant ? "2 2" : look(s.method).dash,
+            label: s.variant ? `${s.method}, ${s.variant}` : s.method,
+            value: number(s.mean[i], spec.y.digits),
+          })),
+        };
+      },
+    };
+  }
+
+  return draw;
+};

@@ -1,0 +1,163 @@
+"""Reads a run folder, and nothing else, into a `Run`.
+
+An unfinished run is read as far as it went: methods, seeds and rounds may be
+missing, and a last line that was cut off by a crash is left out. Damage anywhere
+else is an error that names the file and the line, since a chart drawn over it
+would be wrong without saying so.
+"""
+
+import json
+import logging
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from unstale.errors import RunError
+from unstale.report.parse import (
+    items,
+    mapping,
+    number,
+    parse_method,
+    parse_round,
+    parse_scenario,
+    parse_summary,
+)
+from unstale.report.records import Method, Round, Run, Scenario
+
+FORMAT = 1
+_SEED_FILE = re.compile(r"seed-(\d+)\.jsonl?")
+_log = logging.getLogger(__name__)
+
+
+def read_run(run_dir: Path) -> Run:
+    """Read the run folder `run_dir`.
+
+    Args:
+        run_dir: A folder that `unstale run` wrote, finished or not.
+
+    Returns:
+        Everything the report needs.
+
+    Raises:
+        RunError: If `run_dir` is no run folder, or one of its files is damaged.
+    """
+    config_file = run_dir / "config.json"
+    if not config_file.is_file():
+        found = "a folder without one" if run_dir.is_dir() else "no such folder"
+        raise RunError(
+            f"A run folder should hold a config.json. Found {found}: {run_dir}. "
+            "Give the folder that `unstale run` printed."
+        )
+    config = _read_object(config_file)
+    summary = _read_object(run_dir / "summary.json", missing_ok=True)
+    if summary and summary.get("format") != FORMAT:
+        raise RunError(
+            f"{run_dir / 'summary.json'} should be of format {FORMAT}. "
+            f"Found {summary.get('format')!r}. Use the version of Unstale that wrote it."
+        )
+    rounds = {
+        folder.name: _read_seeds(folder)
+        for folder in sorted((run_dir / "rounds").glob("*"))
+        if folder.is_dir()
+    }
+    scenarios = _read_scenarios(run_dir / "scenario")
+    timing = _read_object(run_dir / "timing.json", missing_ok=True)
+    try:
+        return Run(
+            config=config,
+            environment=_read_object(run_dir / "environment.json", missing_ok=True),
+            methods=_methods(config, rounds),
+            seeds=_seeds(config, rounds),
+            planned_rounds=int(number(config.get("rounds"), "rounds") or 0),
+            rounds=rounds,
+            scenarios=scenarios,
+            summary={
+                label: parse_summary(value)
+                for label, value in mapping(summary.get("methods"), "methods").items()
+            }
+            if summary
+            else None,
+            target=_target(config, summary),
+            seconds={
+                label: seconds
+                for label, value in mapping(timing.get("methods"), "methods").items()
+                if (seconds := number(mapping(value, label).get("seconds"), "seconds")) is not None
+            },
+        )
+    except ValueError as error:
+        raise RunError(f"A file of {run_dir} is damaged: {error}") from error
+
+
+def _read_object(path: Path, *, missing_ok: bool = False) -> Mapping[str, Any]:
+    try:
+        return mapping(json.loads(path.read_bytes()), "The file")
+    except FileNotFoundError:
+        if missing_ok:
+            return {}
+        raise
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{path} should hold one JSON object. It is damaged: {error}") from error
+
+
+def _read_seeds(folder: Path) -> dict[int, tuple[Round, ...]]:
+    files = {
+        int(match[1]): path
+        for path in folder.glob("seed-*.jsonl")
+        if (match := _SEED_FILE.fullmatch(path.name))
+    }
+    return {seed: _read_rounds(files[seed]) for seed in sorted(files)}
+
+
+def _read_rounds(path: Path) -> tuple[Round, ...]:
+    rounds: dict[int, Round] = {}
+    lines = path.read_bytes().rstrip(b"\n").split(b"\n")
+    for position, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            parsed = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            if position == len(lines):
+                _log.warning("%s: line %d was cut off and is left out", path, position)
+                break
+            raise RunError(f"{path}, line {position} is damaged: {error}") from error
+        try:
+            record = parse_round(parsed)
+        except ValueError as error:
+            raise RunError(f"{path}, line {position} is damaged: {error}") from error
+        # A crash between a line and its checkpoint makes a resumed run write the round
+        # again: the same round, so it counts once.
+        rounds[record.number] = record
+    return tuple(rounds[at] for at in sorted(rounds))
+
+
+def _read_scenarios(folder: Path) -> dict[int, Scenario]:
+    scenarios = {}
+    for path in folder.glob("seed-*.json"):
+        try:
+            scenario = parse_scenario(_read_object(path))
+        except ValueError as error:
+            raise RunError(f"{path} is damaged: {error}") from error
+        scenarios[scenario.seed] = scenario
+    return dict(sorted(scenarios.items()))
+
+
+def _methods(config: Mapping[str, Any], rounds: Mapping[str, object]) -> tuple[Method, ...]:
+    listed = [parse_method(value) for value in items(config.get("methods"), "methods")]
+    known = {method.label for method in listed}
+    return (*listed, *(Method(label, label) for label in rounds if label not in known))
+
+
+def _seeds(
+    config: Mapping[str, Any], rounds: Mapping[str, Mapping[int, object]]
+) -> tuple[int, ...]:
+    listed = [int(number(seed, "seeds") or 0) for seed in items(config.get("seeds"), "seeds")]
+    recorded = {seed for by_seed in rounds.values() for seed in by_seed}
+    return (*listed, *sorted(recorded.difference(listed)))
+
+
+def _target(config: Mapping[str, Any], summary: Mapping[str, Any]) -> float | None:
+    evaluate = config.get("evaluate")
+    planned = evaluate.get("target") if isinstance(evaluate, dict) else None
+    return number(summary.get("target", planned), "target")

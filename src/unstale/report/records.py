@@ -1,0 +1,176 @@
+"""What a run folder holds, as frozen records: the only thing charts and tables see."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+# The method that runs without any delay. It is the ceiling others are measured against.
+ORACLE = "unstale"
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method of the run, as the config lists it."""
+
+    label: str
+    """The name it goes by in this run; also its folder's name under `rounds/`."""
+    name: str
+    """The registered name; several labels may share it with other settings."""
+
+    @property
+    def is_oracle(self) -> bool:
+        """Whether this is the method that knows no delay."""
+        return self.name == ORACLE
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One line of `rounds/<label>/seed-<n>.jsonl`: one server step."""
+
+    number: int
+    """The round, from 1."""
+    accuracy: float | None = None
+    """Test accuracy over all classes; None in rounds that were not evaluated."""
+    affected_accuracy: float | None = None
+    """Test accuracy in the affected classes; None as above."""
+    class_accuracy: tuple[float | None, ...] | None = None
+    """Test accuracy by class; None as above."""
+    arrivals: int = 0
+    """Updates that arrived."""
+    stale: int = 0
+    """Those of them that were stale."""
+    staleness: Mapping[int, int] = field(default_factory=dict)
+    """How many updates arrived with which staleness."""
+    refused: Mapping[str, int] = field(default_factory=dict)
+    """How many updates were refused for which reason."""
+    notes: Mapping[str, int] = field(default_factory=dict)
+    """What the compensator did, counted: compensated, dropped, fallback, converted."""
+    conversions: int = 0
+    """Stale updates that were converted."""
+    iterations: int = 0
+    """Solver iterations that took."""
+    history_bytes: int = 0
+    """Bytes of past versions that the server held."""
+    seconds: float = 0.0
+    """Wall time of the round."""
+    oracle: Mapping[str, float] = field(default_factory=dict)
+    """What only a simulation can know, under `oracle/...` in the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A simulated client: what it holds and how late it is."""
+
+    id: str
+    """Its name; foreign text."""
+    histogram: tuple[int, ...]
+    """Its examples by class."""
+    latency: float
+    """How many rounds its updates take."""
+    slow: bool
+    """Whether the scenario made it slow."""
+
+    @property
+    def examples(self) -> int:
+        """How many examples it holds."""
+        return sum(self.histogram)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """`scenario/seed-<n>.json`: who holds what under one seed."""
+
+    seed: int
+    """The seed it was drawn from."""
+    classes: tuple[str, ...]
+    """Names of the classes; foreign text."""
+    affected: tuple[int, ...]
+    """Positions of the classes whose data sits on slow clients."""
+    clients: tuple[Client, ...]
+    """All clients, in the file's order."""
+
+
+@dataclass(frozen=True, slots=True)
+class MethodSummary:
+    """The numbers of one method over all seeds."""
+
+    values: Mapping[str, float | None]
+    """Mean over seeds by metric."""
+    spread: Mapping[str, float | None] = field(default_factory=dict)
+    """Standard deviation over seeds by metric; None or absent with a single seed."""
+    target_rounds: tuple[float | None, ...] = ()
+    """`rounds_to_target` seed by seed; None for a seed that never got there."""
+
+
+# Rounds in order, by method label and seed.
+RoundsOf = Mapping[str, Mapping[int, tuple[Round, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A whole run folder, read."""
+
+    config: Mapping[str, Any]
+    """The resolved config."""
+    environment: Mapping[str, Any]
+    """Versions, device, commit and the command."""
+    methods: tuple[Method, ...]
+    """In the config's order; then any that only the folder knows."""
+    seeds: tuple[int, ...]
+    """The seeds the config asks for, then any that only the folder knows."""
+    planned_rounds: int
+    """How many rounds the config asks for; 0 where it does not say."""
+    rounds: RoundsOf
+    """What was recorded; methods and seeds that have not begun are absent."""
+    scenarios: Mapping[int, Scenario]
+    """By seed; those that were written."""
+    summary: Mapping[str, MethodSummary] | None
+    """By label; None while the run is unfinished."""
+    target: float | None
+    """The affected-class accuracy that `rounds_to_target` waits for."""
+    seconds: Mapping[str, float]
+    """Wall time by label, where recorded."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run wrote its summary, which it does last."""
+        return self.summary is not None
+
+    @property
+    def scenario(self) -> Scenario | None:
+        """The scenario of the first seed that has one."""
+        return next(iter(self.scenarios.values()), None)
+
+    @property
+    def title(self) -> str:
+        """The config's title, or its name, or a plain word."""
+        return str(self.config.get("title") or self.config.get("name") or "Run")
+
+    def reached(self, label: str) -> int:
+        """The highest round that any seed of a method reached; 0 before the first."""
+        by_seed = self.rounds.get(label, {})
+        return max((rounds[-1].number for rounds in by_seed.values() if rounds), default=0)
+
+    def counted(self, label: str) -> Mapping[int, tuple[Round, ...]]:
+        """The seeds of a method whose numbers may be averaged: those that got furthest.
+
+        While a run goes on, a seed that has only begun would pull the mean down and make
+        the method look bad for being late.
+        """
+        furthest = self.reached(label)
+        by_seed = self.rounds.get(label, {})
+        return {
+            seed: rounds
+            for seed, rounds in by_seed.items()
+            if rounds and rounds[-1].number == furthest
+        }
+
+    def is_through(self, method: Method) -> bool:
+        """Whether at least one seed of the method went through all rounds."""
+        reached = self.reached(method.label)
+        return reached > 0 and reached >= self.last_round
+
+    @property
+    def last_round(self) -> int:
+        """The highest round that anything reached, or was to reach."""
+        return max([self.planned_rounds, *map(self.reached, self.rounds)])

@@ -1,0 +1,144 @@
+"""The numbers of the summary table, and what they say in one sentence."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from unstale.report.parse import parse_summary
+from unstale.report.records import Method, MethodSummary, Round, Run
+from unstale.results import figures, over_seeds
+
+# Losses below this are not worth a word: half of the last digit that is shown.
+_VISIBLE = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The summary of a run, from its own file or, provisionally, from its rounds."""
+
+    methods: Mapping[str, MethodSummary]
+    """By label; methods without any evaluated round are absent."""
+    provisional: bool
+    """Whether it was computed here because the run has not written its own."""
+
+    def value(self, method: Method, metric: str) -> float | None:
+        """Return one number of the table, or None where there is none."""
+        row = self.methods.get(method.label)
+        return row.values.get(metric) if row else None
+
+    def spread(self, method: Method, metric: str) -> float | None:
+        """Return its standard deviation over seeds, or None where there is none."""
+        row = self.methods.get(method.label)
+        return row.spread.get(metric) if row else None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The finding as text with method labels apart, so that a page can style those."""
+
+    lead: str
+    """What comes before the first label."""
+    clauses: tuple[tuple[str, str], ...] = ()
+    """A label and what is said of it, each."""
+
+    @property
+    def text(self) -> str:
+        """The whole sentence as plain text."""
+        told = "; ".join(f"{label} {said}" for label, said in self.clauses)
+        return f"{self.lead}{told}." if told else self.lead
+
+
+def summarise(run: Run) -> Summary:
+    """Return the run's own summary, or a provisional one from the rounds that are there."""
+    if run.summary is not None:
+        return Summary(run.summary, provisional=False)
+    methods = {}
+    for label in run.rounds:
+        per_seed = {
+            seed: figures(
+                [_record(line) for line in rounds],
+                run.reached(label),
+                math.inf if run.target is None else run.target,
+            )
+            for seed, rounds in run.counted(label).items()
+        }
+        if per_seed:
+            methods[label] = parse_summary(over_seeds(per_seed))
+    return Summary(methods, provisional=True)
+
+
+def _record(line: Round) -> dict[str, Any]:
+    """Return a round in the form in which `results` defines the figures."""
+    return {
+        "round": line.number,
+        "accuracy": line.accuracy,
+        "affected_accuracy": line.affected_accuracy,
+        "conversions": line.conversions,
+        "iterations": line.iterations,
+    }
+
+
+def find(run: Run, summary: Summary) -> Finding:
+    """Say in one sentence what the delay costs, by method.
+
+    The loss is that of affected-class accuracy, averaged over the second half of
+    the rounds, against the method without delay; without such a method the
+    accuracies themselves are told. Of an unfinished run only those methods are told
+    that went through all rounds under some seed, since the rest cannot be compared yet.
+    """
+    told_of = [
+        (method, value)
+        for method in run.methods
+        if (run.finished or run.is_through(method))
+        and (value := summary.value(method, "affected_mean")) is not None
+    ]
+    scored = [(method, value) for method, value in told_of if not method.is_oracle]
+    if not scored:
+        return Finding("No method has gone through all rounds yet.")
+    ceiling = next((value for method, value in told_of if method.is_oracle), None)
+    chosen = _worth_telling(sorted(scored, key=lambda pair: -pair[1]))
+    if ceiling is None:
+        told = [(method.label, f"reaches {value:.2f}") for method, value in chosen]
+        label, said = told[0]
+        told[0] = (label, f"{said} in affected-class accuracy")
+    else:
+        told = [(method.label, _loss(ceiling - value)) for method, value in chosen]
+        label, said = told[0]
+        told[0] = (label, f"{said} of affected-class accuracy against no delay")
+    return Finding(_lead(run), tuple(told))
+
+
+def _worth_telling(ranked: list[tuple[Method, float]]) -> list[tuple[Method, float]]:
+    """Keep at most three: the best, the plain one (or the middle one), the worst."""
+    if len(ranked) <= 3:
+        return ranked
+    inner = ranked[1:-1]
+    plain = [pair for pair in inner if pair[0].name == "unweighted"]
+    return [ranked[0], (plain or [inner[len(inner) // 2]])[0], ranked[-1]]
+
+
+def _loss(loss: float) -> str:
+    if abs(loss) < _VISIBLE:
+        return "loses nothing"
+    return f"loses {loss:.2f}" if loss > 0 else f"gains {-loss:.2f}"
+
+
+def _lead(run: Run) -> str:
+    late = late_by(run)
+    return f"With slow clients {late} late, " if late else ""
+
+
+def late_by(run: Run) -> str:
+    """Return how late slow clients are, such as "40 rounds" or "10 to 40 rounds"."""
+    found = [
+        client.latency
+        for scenario in run.scenarios.values()
+        for client in scenario.clients
+        if client.slow and client.latency > 0
+    ]
+    if not found:
+        return ""
+    low, high = math.floor(min(found)), math.ceil(max(found))
+    unit = "round" if high == 1 else "rounds"
+    return f"{low} {unit}" if low == high else f"{low} to {high} {unit}"

@@ -1,0 +1,435 @@
+"""Opens the report in headless Chromium, as a reader would.
+
+Chromium is driven over its debugging pipe, which needs nothing but the standard
+library. Skipped, with the reason, where no browser is installed.
+"""
+
+import base64
+import contextlib
+import json
+import os
+import runpy
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unstale.report import write_report
+
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        BROWSER is None, reason="no chromium, chromium-browser or google-chrome is installed"
+    ),
+]
+
+write_fake_run = runpy.run_path(str(Path(__file__).parents[1] / "unit" / "report" / "fake_run.py"))[
+    "write_fake_run"
+]
+
+# Chromium reads commands from descriptor 3 and writes answers to 4.
+_LAUNCH = """
+import fcntl, os, sys
+source, sink = (fcntl.fcntl(int(n), fcntl.F_DUPFD, 10) for n in sys.argv[1:3])
+os.dup2(source, 3)
+os.dup2(sink, 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--remote-debugging-pipe",
+)
+
+
+class Browser:
+    """One page of a headless browser."""
+
+    def __init__(self, profile: Path) -> None:
+        commands, self._commands = os.pipe()
+        self._answers, answers = os.pipe()
+        self._process = subprocess.Popen(
+            [
+                *(sys.executable, "-c", _LAUNCH, str(commands), str(answers)),
+                *(str(BROWSER), *_FLAGS, f"--user-data-dir={profile}", "about:blank"),
+            ],
+            pass_fds=(commands, answers),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        os.close(commands)
+        os.close(answers)
+        os.set_blocking(self._answers, False)
+        self._buffer = b""
+        self._asked = 0
+        self._session: str | None = None
+        self.events: list[dict[str, Any]] = []
+        self.width = 0
+        target = next(
+            info for info in self.ask("Target.getTargets")["targetInfos"] if info["type"] == "page"
+        )
+        self._session = self.ask(
+            "Target.attachToTarget", targetId=target["targetId"], flatten=True
+        )["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.ask(f"{domain}.enable")
+
+    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        """Send a command and wait for its answer; events on the way are kept."""
+        self._asked += 1
+        message: dict[str, Any] = {"id": self._asked, "method": method, "params": params}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._commands, json.dumps(message).encode() + b"\0")
+        deadline = time.monotonic() + 60
+        while True:
+            answer = self._receive(deadline)
+            if answer.get("id") == self._asked:
+                assert "error" not in answer, answer
+                return answer["result"]
+            self.events.append(answer)
+
+    def _receive(self, deadline: float) -> dict[str, Any]:
+        while b"\0" not in self._buffer:
+            assert time.monotonic() < deadline, "the browser does not answer"
+            try:
+                chunk = os.read(self._answers, 1 << 20)
+                assert chunk, "the browser has gone"
+                self._buffer += chunk
+            except BlockingIOError:
+                time.sleep(0.01)
+        message, _, self._buffer = self._buffer.partition(b"\0")
+        return json.loads(message)
+
+    def open(
+        self,
+        page: Path,
+        *,
+        width: int = 1280,
+        height: int = 900,
+        dark: bool = False,
+        scripts: bool = True,
+        wait: float = 30,
+    ) -> None:
+        """Open a page at a size and theme, and wait until it says that it is drawn."""
+        self.events.clear()
+        self.width = width
+        self.ask("Emulation.setScriptExecutionDisabled", value=not scripts)
+        self.ask(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 600,
+        )
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.ask("Emulation.setEmulatedMedia", features=[scheme])
+        self.ask("Page.navigate", url=page.as_uri())
+        deadline = time.monotonic() + wait
+        done = "dataset.ready === 'true'" if scripts else "querySelector('footer') !== null"
+        while not self.value(
+            f"document.readyState === 'complete' && document.documentElement.{done}"
+        ):
+            assert time.monotonic() < deadline, f"the page was never drawn: {self.complaints()}"
+            time.sleep(0.05)
+
+    def value(self, expression: str) -> Any:
+        """Evaluate an expression in the page."""
+        answer = self.ask("Runtime.evaluate", expression=expression, returnByValue=True)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    def complaints(self) -> list[str]:
+        """Return what went to the console as an error, and what asked for the network."""
+        self.value("1")  # collects whatever was sent until now
+        found = []
+        for event in self.events:
+            params = event.get("params", {})
+            if event["method"] == "Runtime.exceptionThrown":
+                found.append(str(params["exceptionDetails"]))
+            elif event["method"] in ("Runtime.consoleAPICalled", "Log.entryAdded"):
+                found.append(str(params))
+            elif event["method"] == "Network.requestWillBeSent":
+                url = params["request"]["url"]
+                if not url.startswith(("file:", "data:")):
+                    found.append(url)
+        return found
+
+    def screenshot(self, path: Path, *, whole: bool = True) -> None:
+        """Save a picture, for people."""
+        shot = self.ask("Page.captureScreenshot", captureBeyondViewport=whole)
+        path.write_bytes(base64.b64decode(shot["data"]))
+
+    def close(self) -> None:
+        """End the browser and all that it started."""
+        os.close(self._commands)
+        os.close(self._answers)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(timeout=20)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    opened = Browser(tmp_path_factory.mktemp("profile"))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_report(write_fake_run(tmp_path_factory.mktemp("runs") / "usual"))
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve methods with long labels, a hundred clients, classes with long names."""
+    more = tuple(f"variant-{i}" for i in range(7))
+    folder = write_fake_run(
+        tmp_path_factory.mktemp("runs") / "crowded",
+        methods=("unstale", "unweighted", "weighted", "first_order", "invert", *more),
+        clients=100,
+        classes=tuple(f"a class with a long name {i}" for i in range(10)),
+    )
+    long = "invert-with-a-label-that-goes-on-and-on-far-beyond-the-width-of-a-phone"
+    (folder / "rounds" / "invert").rename(folder / "rounds" / long)
+    for name in ("config.json", "summary.json", "timing.json"):
+        path = folder / name
+        path.write_text(path.read_text().replace('"invert"', json.dumps(long)))
+    return write_report(folder)
+
+
+def drawn(browser: Browser) -> dict[str, int]:
+    """Return how many marks each chart drew, by its id."""
+    return browser.value(
+        "Object.fromEntries([...document.querySelectorAll('figure.chart')].map((figure) =>"
+        " [figure.id, Number(figure.querySelector('.plot > svg')?.dataset.marks ?? 0)]))"
+    )
+
+
+def overflow(browser: Browser) -> int:
+    """Return by how many pixels the page is wider than the screen."""
+    # Not window.innerWidth: on a phone that grows with what overflows.
+    return browser.value("document.documentElement.scrollWidth") - browser.width
+
+
+SIZES = {
+    "desktop": {"width": 1280},
+    "phone": {"width": 390, "height": 844},
+    "dark": {"width": 1280, "dark": True},
+    "dark phone": {"width": 390, "height": 844, "dark": True},
+    "small phone": {"width": 320, "height": 568},
+}
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_chart_is_drawn_without_a_complaint(
+    browser: Browser, report: Path, size: str
+) -> None:
+    browser.open(report, **SIZES[size])
+    marks = drawn(browser)
+    assert set(marks) == {
+        f"chart-{name}"
+        for name in (
+            *("affected_accuracy", "clients", "staleness", "conversions"),
+            *("fallbacks", "refusals", "update_error"),
+        )
+    }
+    assert marks["chart-affected_accuracy"] == 500
+    assert all(marks.values()), marks
+    # Marks have a size on the screen, too: paths are not empty and charts have a height.
+    assert browser.value(
+        "[...document.querySelectorAll('.plot > svg')].every((svg) => {"
+        " const box = svg.getBoundingClientRect(); return box.width > 200 && box.height > 150; })"
+    )
+    assert browser.value(
+        "[...document.querySelectorAll('path.line, path.mean')]"
+        ".every((path) => path.getTotalLength() > 50)"
+    )
+    assert browser.value("document.documentElement.dataset.error") is None
+    assert browser.complaints() == []
+    assert overflow(browser) <= 0
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_many_methods_and_long_names_fit(browser: Browser, crowded: Path, size: str) -> None:
+    browser.open(crowded, **SIZES[size])
+    assert all(drawn(browser).values())
+    assert browser.complaints() == []
+    assert overflow(browser) <= 0
+
+
+def test_dark_mode_turns_the_page_and_the_lines(browser: Browser, report: Path) -> None:
+    brightness = (
+        "getComputedStyle(document.querySelector('section')).backgroundColor"
+        ".match(/[0-9]+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0)"
+    )
+    line = "getComputedStyle(document.querySelector('[data-method=invert] .line')).stroke"
+    browser.open(report)
+    light, light_line = browser.value(brightness), browser.value(line)
+    browser.open(report, dark=True)
+    assert light > 700
+    assert browser.value(brightness) < 150
+    assert browser.value(line) != light_line
+
+
+def test_the_pointer_reads_values(browser: Browser, report: Path) -> None:
+    browser.open(report)
+    assert browser.value("document.querySelector('.tip').hidden")
+    left, top, width, height = browser.value(
+        "(() => { const box = document.querySelector('.hit').getBoundingClientRect();"
+        " return [box.left, box.top, box.width, box.height]; })()"
+    )
+    browser.ask(
+        "Input.dispatchMouseEvent", type="mouseMoved", x=left + width / 2, y=top + height / 2
+    )
+    title, *rows = browser.value("document.querySelector('.tip').innerText").split("\n")
+    assert title.startswith("round ")
+    label, value = rows[:2]
+    series = browser.value(
+        "JSON.parse(document.querySelector('#chart-affected_accuracy script').textContent).series"
+    )
+    expected = next(s for s in series if s["method"] == label)
+    mean = expected["mean"][expected["x"].index(int(title.removeprefix("round ")))]
+    assert float(value) == pytest.approx(mean, abs=0.0006)
+
+
+def press(browser: Browser, key: str) -> None:
+    typed = {"Enter": "\r", " ": " "}.get(key, "")
+    for kind in ("keyDown", "keyUp"):
+        browser.ask(
+            "Input.dispatchKeyEvent",
+            type=kind,
+            key=key,
+            code="Space" if key == " " else key,
+            windowsVirtualKeyCode={"Enter": 13, " ": 32, "ArrowRight": 39, "Tab": 9}.get(key, 0),
+            **({"text": typed} if typed and kind == "keyDown" else {}),
+        )
+
+
+def test_the_legend_works_by_keyboard_and_everywhere(browser: Browser, report: Path) -> None:
+    browser.open(report)
+    lines = "document.querySelectorAll('[data-method=invert] .line').length"
+    before = browser.value(lines)
+    button = "document.querySelectorAll('#chart-affected_accuracy .legend')[4]"
+    assert browser.value(f"{button}.textContent") == "invert"
+    browser.value(f"{button}.focus()")
+    press(browser, " ")
+    assert browser.value(f"{button}.getAttribute('aria-pressed')") == "false"
+    assert before >= 4
+    assert browser.value(lines) == 0
+    pressed = browser.value(
+        "[...document.querySelectorAll('.legend')].filter((b) => b.textContent === 'invert')"
+        ".map((b) => b.getAttribute('aria-pressed'))"
+    )
+    assert set(pressed) == {"false"}
+    press(browser, " ")
+    assert browser.value(lines) == before
+    assert browser.complaints() == []
+
+
+def test_arrow_keys_read_values(browser: Browser, report: Path) -> None:
+    browser.open(report)
+    browser.value("document.querySelector('#chart-affected_accuracy .hit').focus()")
+    press(browser, "ArrowRight")
+    press(browser, "ArrowRight")
+    tip = "document.querySelector('#chart-affected_accuracy .tip')"
+    assert browser.value(f"{tip}.innerText").startswith("round 2\n")
+    assert not browser.value(f"{tip}.hidden")
+
+
+def test_another_seed_can_be_looked_at(browser: Browser, report: Path) -> None:
+    browser.open(report)
+    picture = "document.querySelector('#chart-clients .plot > svg').outerHTML"
+    first = browser.value(picture)
+    browser.value("document.querySelectorAll('#chart-clients .view')[1].click()")
+    assert browser.value(picture) != first
+    assert drawn(browser)["chart-clients"] > 0
+
+
+def test_charts_are_drawn_again_when_the_screen_turns(browser: Browser, report: Path) -> None:
+    browser.open(report, width=390, height=844)
+    browser.ask(
+        "Emulation.setDeviceMetricsOverride",
+        width=844,
+        height=390,
+        deviceScaleFactor=1,
+        mobile=True,
+    )
+    fits = (
+        "[...document.querySelectorAll('.plot > svg')].every((svg) =>"
+        " Math.abs(svg.viewBox.baseVal.width - svg.parentNode.clientWidth) <= 1)"
+    )
+    deadline = time.monotonic() + 10
+    while not browser.value(fits):
+        assert time.monotonic() < deadline, "charts kept their old width"
+        time.sleep(0.05)
+
+
+def test_without_scripts_there_are_pictures(browser: Browser, report: Path) -> None:
+    browser.open(report, scripts=False)
+    sizes = browser.value(
+        "[...document.querySelectorAll('figure.chart')].map((figure) =>"
+        " figure.querySelector('noscript img')?.naturalWidth ?? 0)"
+    )
+    assert len(sizes) == 7
+    assert all(size > 300 for size in sizes), sizes
+    assert overflow(browser) <= 0
+
+
+def test_hostile_names_do_nothing(browser: Browser, tmp_path: Path) -> None:
+    folder = write_fake_run(
+        tmp_path / "run",
+        title="<img src=x onerror=window.pwned=1>",
+        classes=tuple(f"</script><script>window.pwned={i}</script>" for i in range(10)),
+    )
+    browser.open(write_report(folder))
+    assert browser.value("typeof window.pwned") == "undefined"
+    assert browser.value("document.querySelector('h1').textContent").startswith("<img")
+    assert browser.value("document.querySelector('#chart-clients').textContent").count("</scri")
+    assert browser.complaints() == []
+
+
+def test_an_unfinished_run_is_drawn_and_named(browser: Browser, tmp_path: Path) -> None:
+    folder = write_fake_run(
+        tmp_path / "run", finished=False, reached={("invert", 1): 1, ("weighted", 0): 0}
+    )
+    browser.open(write_report(folder))
+    assert "Unfinished" in browser.value("document.body.innerText")
+    assert all(drawn(browser).values())
+    assert browser.complaints() == []
+
+
+def test_a_faulty_page_would_be_noticed(browser: Browser, report: Path, tmp_path: Path) -> None:
+    """The tests above can fail."""
+    page = report.read_text()
+    broken = tmp_path / "broken.html"
+    broken.write_text(page.replace('data-kind="clients"', 'data-kind="none"'))
+    with pytest.raises(AssertionError, match=r"never drawn.*TypeError"):
+        browser.open(broken, wait=1)
+    broken.write_text(page.replace("<footer>", "<script>window.pwned = 1</script><footer>"))
+    browser.open(broken)
+    assert browser.value("typeof window.pwned") == "undefined"
+    assert any("Content Security Policy" in said for said in browser.complaints())
+    broken.write_text(page.replace("<footer>", '<p style="width: 2000px">wide</p><footer>'))
+    for width in (390, 1280):
+        browser.open(broken, width=width)
+        assert overflow(browser) > 500

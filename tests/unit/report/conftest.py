@@ -1,0 +1,41 @@
+"""Fake run folders for the report's tests."""
+
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from unstale.report import read_run
+from unstale.report.context import Context
+from unstale.report.palette import assign_styles
+from unstale.report.summarise import summarise
+
+_write_fake_run = runpy.run_path(str(Path(__file__).with_name("fake_run.py")))["write_fake_run"]
+
+
+@pytest.fixture
+def fake_run(tmp_path: Path) -> Callable[..., Path]:
+    """Write a run folder; takes what `write_fake_run` takes."""
+
+    def write(name: str = "run", **settings: object) -> Path:
+        return _write_fake_run(tmp_path / name, **settings)
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of the usual size, for reading only."""
+    return _write_fake_run(tmp_path_factory.mktemp("runs") / "finished")
+
+
+@pytest.fixture
+def context_of() -> Callable[[Path], Context]:
+    """Read a folder into what sections are given."""
+
+    def make(folder: Path) -> Context:
+        run = read_run(folder)
+        return Context(run, summarise(run), assign_styles(run.methods))
+
+    return make

@@ -1,0 +1,229 @@
+"""Writes a run folder such as `unstale run` would, without training anything."""
+
+import json
+import math
+import random
+from pathlib import Path
+
+METHODS = ("unstale", "unweighted", "weighted", "first_order", "invert")
+# Where each curve ends, when it starts to rise, and how unsteady it is.
+SHAPES = {
+    "unstale": (0.97, 6, 0.008),
+    "unweighted": (0.78, 52, 0.07),
+    "weighted": (0.02, 60, 0.01),
+    "first_order": (0.81, 50, 0.06),
+    "invert": (0.955, 46, 0.015),
+}
+MORE = {f"variant-{i}": (0.9 - 0.06 * i, 45 + 3 * i, 0.01 + 0.005 * i) for i in range(12)}
+
+
+def write_fake_run(
+    folder: Path,
+    *,
+    methods: tuple[str, ...] = METHODS,
+    seeds: tuple[int, ...] = (0, 1, 2),
+    rounds: int = 100,
+    clients: int = 30,
+    classes: tuple[str, ...] = tuple("0123456789"),
+    finished: bool = True,
+    title: str = "Digits, one class per client, three slow clients",
+    reached: dict[tuple[str, int], int] | None = None,
+    oracle_error: bool = True,
+    evaluate_every: int = 1,
+) -> Path:
+    """Write the folder; `reached` cuts (method, seed) pairs short, 0 leaves one out."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = {
+        "name": "quickstart",
+        "title": title,
+        "description": "Thirty clients hold one digit each. The three that hold the 5 are slow.",
+        "rounds": rounds,
+        "seeds": list(seeds),
+        "data": {"name": "digits", "test_share": 0.2},
+        "model": {"name": "mlp", "hidden": [64]},
+        "local": {"lr": 0.1, "momentum": 0.5, "epochs": 5},
+        "partition": {"kind": "one_class", "examples": 40},
+        "latency": {"kind": "fixed", "slow": 40},
+        "cohort": {"fast": 9, "slow": 1},
+        "evaluate": {"every": evaluate_every, "target": 0.8},
+        "methods": [{"name": m, "label": m} for m in methods],
+    }
+    _write(folder / "config.json", config)
+    _write(
+        folder / "environment.json",
+        {
+            "unstale": "0.1.0",
+            "python": "3.11.7",
+            "torch": "2.13.0",
+            "device": "cpu",
+            "commit": None,
+            "command": "unstale run quickstart --seeds 0,1,2",
+            "started": "2026-11-15T14:00:00Z",
+        },
+    )
+    affected = min(5, len(classes) - 1)
+    for seed in seeds:
+        _write(
+            folder / "scenario" / f"seed-{seed}.json", _scenario(seed, clients, classes, affected)
+        )
+    summary = {}
+    for method in methods:
+        per_seed = []
+        for seed in seeds:
+            last = (reached or {}).get((method, seed), rounds)
+            lines = [
+                _round(method, seed, t, rounds, len(classes), affected, oracle_error)
+                for t in range(1, last + 1)
+            ]
+            for line in lines:
+                if line["round"] % evaluate_every:
+                    line.update(
+                        accuracy=None, affected_accuracy=None, class_accuracy=None, loss=None
+                    )
+            if last:
+                path = folder / "rounds" / method / f"seed-{seed}.jsonl"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+            per_seed.append(lines)
+        summary[method] = _summary(per_seed, rounds)
+    if finished:
+        _write(
+            folder / "summary.json",
+            {
+                "format": 1,
+                "scenario": "quickstart",
+                "seeds": list(seeds),
+                "rounds": rounds,
+                "target": 0.8,
+                "methods": summary,
+            },
+        )
+        _write(
+            folder / "timing.json",
+            {"methods": {m: {"seconds": 34.2 if m == "invert" else 3.1} for m in methods}},
+        )
+    return folder
+
+
+def _write(path: Path, value: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value))
+
+
+def _scenario(seed: int, num_clients: int, classes: tuple[str, ...], affected: int) -> dict:
+    rng = random.Random(f"scenario/{seed}")
+    clients = []
+    for i in range(num_clients):
+        histogram = [0] * len(classes)
+        histogram[i % len(classes)] = 36
+        for _ in range(4):
+            other = rng.randrange(len(classes))
+            if other != affected:
+                histogram[other] += 1
+        slow = i % len(classes) == affected
+        clients.append(
+            {
+                "id": f"client-{i:02d}",
+                "examples": sum(histogram),
+                "histogram": histogram,
+                "latency": 40.0 if slow else 0.0,
+                "slow": slow,
+            }
+        )
+    return {
+        "seed": seed,
+        "classes": list(classes),
+        "affected": [affected],
+        "clients": clients,
+        "test_counts": [36] * len(classes),
+    }
+
+
+def _round(
+    method: str, seed: int, t: int, rounds: int, num_classes: int, affected: int, error: bool
+) -> dict:
+    rng = random.Random(f"{method}/{seed}/{t}")
+    arriving = random.Random(f"arrivals/{seed}/{t}")
+    top, start, noise = SHAPES.get(method) or MORE[method]
+    start += 2 * seed
+    hit = top / (1 + math.exp(-(t - start - 8) / 3.5)) if t >= min(start, 6) else 0.0
+    hit = min(max(hit + rng.gauss(0, noise) * (hit > 0.05), 0.0), 1.0)
+    others = [
+        min(max(0.96 * (1 - math.exp(-t / 9)) + rng.gauss(0, 0.012), 0), 1)
+        for _ in range(num_classes)
+    ]
+    others[affected] = hit
+    late = method != "unstale" and t > 40
+    age = 40 - (arriving.random() < 0.2)
+    stale = 1 if late else 0
+    ages = (
+        {"0": 9 + (method == "unstale"), str(age): 1} if late else {"0": 9 + (method == "unstale")}
+    )
+    if not late and method != "unstale":
+        ages = {"0": 9}
+    converted = int(method == "invert" and stale and rng.random() < 0.9)
+    notes = {
+        "compensated": int(stale and method in ("first_order", "weighted", "invert")),
+        "dropped": 0,
+        "fallback": int(method == "invert" and stale and not converted),
+        "converted": converted,
+    }
+    line = {
+        "round": t,
+        "version": t,
+        "method": method,
+        "seed": seed,
+        "accuracy": sum(others) / num_classes,
+        "affected_accuracy": hit,
+        "class_accuracy": others,
+        "loss": 2.3 * math.exp(-t / 20),
+        "arrivals": sum(ages.values()),
+        "stale": stale,
+        "staleness": {"mean": stale * age / sum(ages.values()), "max": stale * age, "counts": ages},
+        "refused": {"not_finite": 1} if method == "unweighted" and t % 37 == 0 else {},
+        "notes": notes,
+        "conversions": converted,
+        "iterations": 25 * converted,
+        "history": {"versions": min(t, 41), "bytes": 20000 * min(t, 41)},
+        "seconds": 0.02,
+    }
+    if error and stale and method in ("invert", "first_order"):
+        before = 0.05 + 0.2 * math.exp(-(t - 40) / 20) + abs(rng.gauss(0, 0.01))
+        line["oracle/stale_cosine"] = before
+        line["oracle/compensated_cosine"] = before * (0.15 if method == "invert" else 0.9)
+    return line
+
+
+def _summary(per_seed: list[list[dict]], rounds: int) -> dict:
+    def mean(values: list[float]) -> float:
+        return sum(values) / len(values) if values else 0.0
+
+    def std(values: list[float]) -> float | None:
+        middle = mean(values)
+        squares = sum((v - middle) ** 2 for v in values)
+        return math.sqrt(squares / (len(values) - 1)) if len(values) > 1 else None
+
+    rows = []
+    for lines in per_seed:
+        told = [line for line in lines if line["accuracy"] is not None]
+        fifth = [line for line in told if line["round"] > rounds * 0.8]
+        half = [line for line in told if line["round"] > rounds * 0.5]
+        hits = [line["round"] for line in told if line["affected_accuracy"] >= 0.8]
+        rows.append(
+            {
+                "accuracy": mean([line["accuracy"] for line in fifth]),
+                "affected_accuracy": mean([line["affected_accuracy"] for line in fifth]),
+                "affected_mean": mean([line["affected_accuracy"] for line in half]),
+                "rounds_to_target": hits[0] if hits else None,
+                "conversions": sum(line["conversions"] for line in lines),
+                "iterations": sum(line["iterations"] for line in lines),
+            }
+        )
+    whole = {}
+    spread = {}
+    for metric in rows[0]:
+        found = [row[metric] for row in rows]
+        missing = any(value is None for value in found)
+        whole[metric] = None if missing else mean(found)
+        spread[metric] = None if missing else std(found)
+    return {**whole, "spread": spread, "per_seed": rows}

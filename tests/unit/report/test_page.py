@@ -1,0 +1,218 @@
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from unstale.report.page import build_page
+from unstale.report.plots import draw_plots
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&$_{\ud800"
+
+
+class Seen(HTMLParser):
+    """What a browser would make of the page: tags, attributes, text and script contents."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.attributes, self.scripts, self.words = [], [], [], []
+        self._open = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        self._open.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        tag, attrs = self._open[-1] if self._open else ("", {})
+        if tag == "script":
+            self.scripts.append((attrs.get("type"), data))
+        elif tag != "style":
+            self.words.append(data)
+
+    def handle_endtag(self, tag):
+        while self._open and self._open.pop()[0] != tag:
+            pass
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture(scope="module")
+def page(finished):
+    from unstale.report import read_run
+    from unstale.report.context import Context
+    from unstale.report.palette import assign_styles
+    from unstale.report.summarise import summarise
+
+    run = read_run(finished)
+    context = Context(
+        run, summarise(run), assign_styles(run.methods), {"affected_accuracy": b"\x89PNG"}
+    )
+    return build_page(context)
+
+
+def test_the_effect_comes_first_and_the_setup_last(page):
+    assert re.findall(r'<section id="([a-z]+)">', page) == [
+        "effect",
+        "summary",
+        "clients",
+        "staleness",
+        "classes",
+        "handling",
+        "error",
+        "setup",
+    ]
+    assert page.index('class="lede"') < page.index('id="effect"')
+
+
+def test_the_page_needs_nothing_from_outside(page):
+    seen = Seen(page)
+    assert not {"link", "iframe", "object", "embed", "base", "form"} & set(seen.tags)
+    for name, value in seen.attributes:
+        if name in {"src", "href", "srcset", "action"}:
+            assert value.startswith(("data:", "#"))
+    assert "url(" not in page
+    assert "@import" not in page
+    # The name of the SVG namespace is the only address, and nobody fetches it.
+    assert set(re.findall(r"https?://[^\"'\s<]+", page)) == {"http://www.w3.org/2000/svg"}
+
+
+def test_the_policy_allows_exactly_the_script_of_the_page(page):
+    scripts = [body for kind, body in Seen(page).scripts if kind is None]
+    assert len(scripts) == 1
+    digest = base64.b64encode(hashlib.sha256(scripts[0].encode()).digest()).decode()
+    assert f"default-src 'none'; script-src 'sha256-{digest}';" in page
+    assert "script-src 'unsafe-inline'" not in page
+
+
+def test_every_figure_carries_its_data(page):
+    seen = Seen(page)
+    figures = seen.tags.count("figure")
+    data = [json.loads(body) for kind, body in seen.scripts if kind == "application/json"]
+    assert figures == len(data) - 1 == 7  # one more for the looks of the methods
+    for spec in data[:-1]:
+        assert spec["kind"] in {"lines", "clients", "arrivals"}
+        assert spec["title"]
+        assert spec["desc"]
+    assert data[0]["marks"] == [{"y": 0.8, "label": "target 0.80"}]
+    assert data[0]["series"][0]["method"] == "unstale"
+    assert len(data[0]["series"][0]["x"]) == 100
+    assert set(data[-1]) == {"unstale", "unweighted", "weighted", "first_order", "invert"}
+
+
+def test_the_table_marks_the_best_that_is_no_oracle(page):
+    table = page[page.index('id="summary"') : page.index('id="clients"')]
+    rows = {re.search(r"</svg>([a-z_]+)</span>", row)[1]: row for row in table.split("<tr")[2:]}
+    assert list(rows)[:2] == ["unstale", "invert"]
+    assert list(rows)[-1] == "weighted"
+    assert {label: row.count('<b class="best">') for label, row in rows.items()} == {
+        "unstale": 0,
+        "invert": 4,
+        "first_order": 0,
+        "unweighted": 0,
+        "weighted": 0,
+    }
+    assert "not reached" in rows["weighted"]
+    assert "± 0." in rows["invert"]
+    assert "34.2" in rows["invert"]
+
+
+def test_a_target_that_some_seeds_reached_is_not_called_unreached(fake_run, context_of):
+    folder = fake_run(rounds=10, seeds=(0, 1, 2), methods=("unstale", "unweighted"))
+    path = folder / "summary.json"
+    summary = json.loads(path.read_text())
+    summary["methods"]["unweighted"]["per_seed"][1]["rounds_to_target"] = 9
+    path.write_text(json.dumps(summary))
+    assert "1 of 3 seeds" in Seen(build_page(context_of(folder))).text
+
+
+def test_the_affected_class_leads_the_class_table(page):
+    table = page[page.index('id="classes"') : page.index('id="handling"')]
+    head = re.findall(r'<th scope="col" class="([a-z ]+)">(.*?)</th>', table)
+    assert head[0][0] == "num affected"
+    assert [re.sub("<.*?>", "", name) for _, name in head] == ["◆ 5", *"012346789"]
+
+
+def test_what_never_happened_is_said(page):
+    assert "None: dropped updates." in Seen(page).text
+    assert "refused: not finite" in Seen(page).text
+
+
+def test_a_finished_page_says_how_to_get_it_again(page):
+    seen = Seen(page)
+    assert "unstale run quickstart --seeds 0,1,2" in seen.text
+    assert '"momentum": 0.5' in seen.text
+    assert "Unfinished" not in seen.text
+    assert "rovisional" not in seen.text
+
+
+def test_a_chart_has_a_picture_where_scripts_are_off(page):
+    assert '<noscript><img src="data:image/png;base64,iVBORw==" alt="Test accuracy' in page
+
+
+def test_an_unfinished_page_says_so(fake_run, context_of):
+    folder = fake_run(
+        finished=False,
+        rounds=20,
+        reached={("invert", 0): 7, ("invert", 1): 0, ("invert", 2): 0},
+    )
+    text = Seen(build_page(context_of(folder))).text
+    assert "Unfinished 12 of 15 method and seed pairs are done." in text
+    assert "Under way: invert, seed 0: round 7 of 20." in text
+    assert "at round 7 of 20" in text
+    assert "Provisional" in text
+
+
+@pytest.mark.parametrize("config", ["{}", '{"methods": [{"name": "a"}], "seeds": [0], "data": 3}'])
+def test_a_run_that_has_only_a_config_has_a_page(tmp_path, context_of, config):
+    (tmp_path / "config.json").write_text(config)
+    context = context_of(tmp_path)
+    assert draw_plots(context) == {}
+    assert "No round has been evaluated yet." in Seen(build_page(context)).text
+
+
+def test_foreign_text_stays_text(fake_run, context_of):
+    seen, expected = (
+        Seen(
+            build_page(context_of(_with_text(fake_run, name, word)))
+            .encode("utf-8", "replace")
+            .decode()
+        )
+        for name, word in (("hostile", HOSTILE), ("plain", "plain"))
+    )
+    assert seen.tags == expected.tags
+    assert [name for name, _ in seen.attributes] == [name for name, _ in expected.attributes]
+    assert "</script><script>alert(1)</script>" in seen.text
+
+
+def _with_text(fake_run, name, word):
+    """Write a run with `word` wherever it holds text that others chose."""
+    folder = fake_run(name, rounds=4, seeds=(0,), methods=("unstale", "unweighted"))
+    for path in (
+        folder / "config.json",
+        folder / "environment.json",
+        folder / "scenario" / "seed-0.json",
+        folder / "rounds" / "unweighted" / "seed-0.jsonl",
+    ):
+        lines = [_replaced(json.loads(line), word) for line in path.read_text().splitlines()]
+        path.write_text("\n".join(json.dumps(line) for line in lines))
+    return folder
+
+
+def _replaced(value, word):
+    if isinstance(value, list):
+        return [_replaced(v, word) for v in value]
+    if not isinstance(value, dict):
+        return value
+    free = {"title", "description", "command", "id", "started", "device", "commit"}
+    replaced = {k: word if k in free else _replaced(v, word) for k, v in value.items()}
+    if "classes" in value:
+        replaced["classes"] = [f"{word}{name}" for name in value["classes"]]
+    if "refused" in value:
+        replaced["refused"] = {word: 1}
+    return replaced

@@ -1,0 +1,189 @@
+import json
+import math
+
+import pytest
+
+from unstale.errors import RunError
+from unstale.report import read_run
+
+SMALL = {"rounds": 6, "seeds": (0,), "methods": ("unstale", "unweighted"), "clients": 10}
+
+
+def lines_of(folder, label="unweighted", seed=0):
+    return folder / "rounds" / label / f"seed-{seed}.jsonl"
+
+
+def edit(path, **changes):
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def replace_line(path, position, line):
+    lines = path.read_text().splitlines()
+    lines[position - 1] = line
+    path.write_text("\n".join(lines) + "\n")
+
+
+def test_a_finished_run(finished):
+    run = read_run(finished)
+    assert run.finished
+    assert [m.label for m in run.methods] == [
+        "unstale",
+        "unweighted",
+        "weighted",
+        "first_order",
+        "invert",
+    ]
+    assert [m.label for m in run.methods if m.is_oracle] == ["unstale"]
+    assert run.seeds == (0, 1, 2)
+    assert run.last_round == 100
+    assert run.target == 0.8
+    assert run.seconds["invert"] == 34.2
+    assert all(len(rounds) == 100 for seeds in run.rounds.values() for rounds in seeds.values())
+    line = run.rounds["invert"][1][59]
+    assert line.number == 60
+    assert sum(line.staleness.values()) == line.arrivals == 10
+    assert set(line.oracle) == {"stale_cosine", "compensated_cosine"}
+    slow = [client for client in run.scenarios[2].clients if client.slow]
+    assert [client.latency for client in slow] == [40.0] * 3
+    assert slow[0].examples == sum(slow[0].histogram)
+
+
+def test_an_unfinished_run_is_read_as_far_as_it_went(fake_run):
+    folder = fake_run(
+        finished=False, rounds=8, reached={("invert", 1): 3, ("weighted", 2): 0}, clients=10
+    )
+    run = read_run(folder)
+    assert not run.finished
+    assert len(run.rounds["invert"][1]) == 3
+    assert 2 not in run.rounds["weighted"]
+    assert run.target == 0.8  # from the config, as there is no summary
+    assert set(run.counted("invert")) == {0, 2}
+    assert run.reached("invert") == 8
+
+
+def test_a_run_that_has_only_a_config(tmp_path):
+    (tmp_path / "config.json").write_text('{"methods": [{"name": "unweighted"}], "seeds": [3]}')
+    run = read_run(tmp_path)
+    assert not run.finished
+    assert run.methods[0].label == "unweighted"
+    assert (run.last_round, run.rounds, run.scenario) == (0, {}, None)
+
+
+@pytest.mark.parametrize("ending", ["", "\n"])
+def test_a_last_line_that_was_cut_off_is_left_out(fake_run, caplog, ending):
+    path = lines_of(fake_run(**SMALL))
+    whole = path.read_text()
+    path.write_text(whole[:-40] + ending)
+    run = read_run(path.parents[2])
+    assert [r.number for r in run.rounds["unweighted"][0]] == [1, 2, 3, 4, 5]
+    assert "line 6 was cut off" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"round": 3, "accur',
+        "[1, 2]",
+        "7",
+        '{"version": 3}',
+        '{"round": -3}',
+        '{"round": 2.5}',
+        '{"round": "3"}',
+        '{"round": 3, "accuracy": "high"}',
+        '{"round": 3, "arrivals": true}',
+        '{"round": 3, "staleness": {"counts": {"-4": 1}}}',
+        '{"round": 3, "staleness": {"counts": {"old": 1}}}',
+        '{"round": 3, "refused": ["not_finite"]}',
+        '{"round": 3, "class_accuracy": 0.5}',
+        "[" * 100_000,
+    ],
+)
+def test_a_damaged_line_in_the_middle_names_file_and_line(fake_run, line):
+    path = lines_of(fake_run(**SMALL))
+    replace_line(path, 3, line)
+    with pytest.raises(RunError, match=r"unweighted.seed-0\.jsonl, line 3 is damaged"):
+        read_run(path.parents[2])
+
+
+def test_a_last_line_that_is_whole_but_wrong_is_damage(fake_run):
+    path = lines_of(fake_run(**SMALL))
+    replace_line(path, 6, '{"round": 6, "accuracy": "high"}')
+    with pytest.raises(RunError, match="line 6 is damaged: accuracy should be a number"):
+        read_run(path.parents[2])
+
+
+def test_bytes_that_are_no_text_are_damage(fake_run):
+    path = lines_of(fake_run(**SMALL))
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[1] = b'{"round": 2, "x": "\xff\xfe"}\n'
+    path.write_bytes(b"".join(lines))
+    with pytest.raises(RunError, match="line 2 is damaged"):
+        read_run(path.parents[2])
+
+
+def test_a_round_that_was_written_again_counts_once(fake_run):
+    path = lines_of(fake_run(**SMALL))
+    with path.open("a") as file:
+        file.write('{"round": 6, "arrivals": 77}\n')
+    rounds = read_run(path.parents[2]).rounds["unweighted"][0]
+    assert [r.number for r in rounds] == [1, 2, 3, 4, 5, 6]
+    assert rounds[-1].arrivals == 77
+
+
+def test_numbers_that_are_not_finite_are_absent(fake_run):
+    path = lines_of(fake_run(**SMALL))
+    replace_line(path, 3, '{"round": 3, "accuracy": NaN, "affected_accuracy": Infinity}')
+    line = read_run(path.parents[2]).rounds["unweighted"][0][2]
+    assert line.accuracy is None
+    assert line.affected_accuracy is None
+    assert math.isfinite(line.seconds)
+
+
+def test_a_folder_that_is_no_run_folder(tmp_path):
+    with pytest.raises(RunError, match=r"should hold a config.json. Found a folder without one"):
+        read_run(tmp_path)
+    with pytest.raises(RunError, match=r"Found no such folder"):
+        read_run(tmp_path / "absent")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '"text"', "[" * 100_000])
+@pytest.mark.parametrize(
+    "name", ["config.json", "summary.json", "environment.json", "scenario/seed-0.json"]
+)
+def test_a_damaged_file_is_named(fake_run, name, content):
+    folder = fake_run(**SMALL)
+    (folder / name).write_text(content)
+    with pytest.raises(RunError, match=name.replace("/", ".")):
+        read_run(folder)
+
+
+def test_a_summary_of_another_format_is_refused(fake_run):
+    folder = fake_run(**SMALL)
+    edit(folder / "summary.json", format=2)
+    with pytest.raises(RunError, match=r"should be of format 1. Found 2"):
+        read_run(folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"affected": [10]}, "positions below 10"),
+        ({"clients": [{"id": "a", "histogram": [1, 2]}]}, "should have 10 entries"),
+        ({"clients": "many"}, "clients should be an array"),
+    ],
+)
+def test_a_scenario_that_contradicts_itself_is_refused(fake_run, changes, said):
+    folder = fake_run(**SMALL)
+    edit(folder / "scenario" / "seed-0.json", **changes)
+    with pytest.raises(RunError, match=said):
+        read_run(folder)
+
+
+def test_a_config_cannot_point_out_of_the_folder(fake_run):
+    fake_run("other", **SMALL)
+    folder = fake_run(**SMALL)
+    outside = "../../other/rounds/unweighted"
+    edit(folder / "config.json", methods=[{"name": "x", "label": outside}])
+    run = read_run(folder)
+    assert outside not in run.rounds
+    assert [m.label for m in run.methods] == [outside, "unstale", "unweighted"]
