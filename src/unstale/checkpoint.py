@@ -18,13 +18,11 @@ what an older checkpoint still needs. Nothing is ever unpickled.
 import hashlib
 import json
 import logging
-import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors.torch import load as load_bytes
 from safetensors.torch import save as save_bytes
 from torch import Tensor
@@ -32,12 +30,12 @@ from torch import Tensor
 from unstale.errors import CheckpointError
 from unstale.files import remove_temporaries, sha256_of, write_json, write_whole
 from unstale.params import Params
+from unstale.tree import put_tensors, take_tensors
 
 logger = logging.getLogger(__name__)
 
 FORMAT = 1
 KEPT = 2
-TENSOR = "$tensor"
 
 ReadParams = Callable[[], Params]
 
@@ -93,7 +91,7 @@ class Checkpoints:
             own[version] = known
         self._own = own
         tensors: dict[str, Tensor] = {}
-        body = _take_tensors(tree, "", tensors)
+        body = take_tensors(tree, tensors)
         stem = f"checkpoint-{number_text(number)}"
         digest = save_tensors(folder / f"{stem}.safetensors", tensors)
         files = {**dict(own.values()), f"{stem}.safetensors": digest}
@@ -155,7 +153,7 @@ class Checkpoints:
             version: partial(load_tensors, self.folder / name)
             for version, (name, _) in self._own.items()
         }
-        return _put_tensors(content["tree"], tensors), versions
+        return put_tensors(content["tree"], tensors), versions
 
 
 def number_text(number: int) -> str:
@@ -207,54 +205,3 @@ def _forget_old(folder: Path, damaged: set[int]) -> None:
     for path in [*folder.glob("versions/*.safetensors"), *folder.glob("checkpoint-*.safetensors")]:
         if path.relative_to(folder).as_posix() not in needed:
             path.unlink(missing_ok=True)
-
-
-def _take_tensors(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
-    if isinstance(value, Tensor):
-        # Numbered, not named by their place: keys may hold any character, also a separator.
-        name = str(len(tensors))
-        tensors[name] = value
-        return {TENSOR: name, "device": str(value.device)}
-    if isinstance(value, Mapping):
-        for key in value:
-            if not isinstance(key, str):
-                raise CheckpointError(f"State keys should be strings. Found {key!r} at '{path}'.")
-        return {
-            _escaped(key): _take_tensors(item, f"{path}/{key}", tensors)
-            for key, item in value.items()
-        }
-    if isinstance(value, list | tuple):
-        return [_take_tensors(item, f"{path}/{i}", tensors) for i, item in enumerate(value)]
-    if isinstance(value, float) and not math.isfinite(value):
-        raise CheckpointError(
-            f"Numbers of a state should be finite, as JSON's are. Found {value} at '{path}'. "
-            "Keep it as a tensor."
-        )
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    raise CheckpointError(
-        "State should be made of dicts, lists, tensors and JSON values. "
-        f"Found {type(value).__name__} at '{path}'."
-    )
-
-
-def _escaped(key: str) -> str:
-    """Keep a key (a client's name, say) from being taken for the mark of a tensor."""
-    return f"${key}" if key.startswith("$") else key
-
-
-def _unescaped(key: str) -> str:
-    return key.removeprefix("$")
-
-
-def _put_tensors(value: Any, tensors: Mapping[str, Tensor]) -> Any:
-    if isinstance(value, dict):
-        if TENSOR in value:
-            device = torch.device(value["device"])
-            if device.type == "cuda" and not torch.cuda.is_available():
-                device = torch.device("cpu")  # a run may be looked at, or go on, elsewhere
-            return tensors[value[TENSOR]].to(device)
-        return {_unescaped(key): _put_tensors(item, tensors) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_put_tensors(item, tensors) for item in value]
-    return value

@@ -6,6 +6,7 @@ is; the inversion differentiates through it. Both therefore train alike, and a
 test holds it to `torch.optim` in double precision.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -75,6 +76,10 @@ class LocalSpec:
                 f"`{name}` should be a positive integer",
                 value,
             )
+        for name in ("lr", "momentum", "weight_decay", "prox", "eps"):
+            value = getattr(self, name)
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            require(number and math.isfinite(value), f"`{name}` should be a finite number", value)
         require(self.lr > 0, "`lr` should be above 0", self.lr)
         require(0 <= self.momentum < 1, "`momentum` should be in [0, 1)", self.momentum)
         require(self.weight_decay >= 0, "`weight_decay` should be at least 0", self.weight_decay)

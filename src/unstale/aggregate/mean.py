@@ -1,5 +1,6 @@
 """FedAvg: the mean of the deltas by examples."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -37,8 +38,8 @@ class FedAvg:
     """Scales the mean before it is added; 1 is FedAvg."""
 
     def __post_init__(self) -> None:
-        if not self.server_lr > 0:
-            raise ConfigError(f"`server_lr` should be above 0. Found {self.server_lr!r}.")
+        if not (self.server_lr > 0 and math.isfinite(self.server_lr)):
+            raise ConfigError(f"`server_lr` should be a number above 0. Found {self.server_lr!r}.")
 
     def init(self) -> State:
         """Return the empty state."""

@@ -41,7 +41,8 @@ class Tiers:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", tuple(self.bounds))
-        rising = all(a < b for a, b in zip(self.bounds, self.bounds[1:], strict=False))
+        whole = all(type(bound) is int for bound in self.bounds)
+        rising = whole and all(a < b for a, b in zip(self.bounds, self.bounds[1:], strict=False))
         if not self.bounds or not rising or self.bounds[0] < 0:
             raise ConfigError(
                 "asyn_tiers: `bounds` should be rising integers of at least 0. "

@@ -18,6 +18,7 @@ into the empirical λ, which therefore is a number per delta, not per gradient.
 """
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -41,6 +42,12 @@ def taylor(delta: Params, move: Params, lam: float) -> dict[str, Tensor]:
     return {name: d - lam * d * d * move[name] for name, d in delta.items()}
 
 
+def check_lam(method: str, lam: float) -> None:
+    """Raise unless λ is a finite number of at least 0."""
+    if not (lam >= 0 and math.isfinite(lam)):
+        raise ConfigError(f"{method}: `lam` should be a number of at least 0. Found {lam!r}.")
+
+
 @dataclass(frozen=True, slots=True)
 class FirstOrder(Stateless):
     r"""Corrects a stale update by $\Delta-\lambda\,\Delta\odot\Delta\odot(w_t-w_{t-\tau})$.
@@ -60,8 +67,7 @@ class FirstOrder(Stateless):
     """What becomes of an update whose base weights are gone: `keep` or `drop`."""
 
     def __post_init__(self) -> None:
-        if not self.lam >= 0:
-            raise ConfigError(f"first_order: `lam` should be at least 0. Found {self.lam!r}.")
+        check_lam("first_order", self.lam)
         check_fallback(self.fallback)
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:

@@ -16,12 +16,12 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from unstale.compensate.base import check_fallback, fall_back, per_update
-from unstale.compensate.first_order import taylor
-from unstale.errors import ConfigError
-from unstale.params import Params, add, subtract
+from unstale.compensate.first_order import check_lam, taylor
+from unstale.params import Params, subtract
 from unstale.updates import Note, Outcome, ServerView, State, Update
 
 
@@ -35,10 +35,23 @@ def predict_move(base: Params, before: Params, rounds: int, lam: float) -> dict[
         tensor([4.])
     """
     last_step = subtract(base, before)
-    predicted = dict(base)
-    for _ in range(rounds):
-        predicted = add(predicted, taylor(last_step, subtract(predicted, before), lam))
-    return subtract(predicted, base)
+    return {n: d * (_geometric_sum(1 - lam * d * d, rounds + 1) - 1) for n, d in last_step.items()}
+
+
+def _geometric_sum(ratio: Tensor, terms: int) -> Tensor:
+    r"""Return $\sum_{j<n} r^j$ by doubling: log n steps, so that no staleness is too large.
+
+    The recursion above has $\hat w_{b+k} - w_{b-1} = d\,\sum_{j\le k} r^j$ with
+    $r = 1 - \lambda d^2$ as its solution.
+    """
+    total, power = torch.zeros_like(ratio), torch.ones_like(ratio)  # of the terms summed so far
+    block, block_power = torch.ones_like(ratio), ratio  # of 1, 2, 4, … terms
+    while terms:
+        if terms & 1:
+            total, power = total + power * block, power * block_power
+        block, block_power = block * (1 + block_power), block_power * block_power
+        terms >>= 1
+    return total
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +76,7 @@ class PredictedMove:
     """What becomes of an update whose base weights are gone: `keep` or `drop`."""
 
     def __post_init__(self) -> None:
-        if not self.lam >= 0:
-            raise ConfigError(f"w_pred: `lam` should be at least 0. Found {self.lam!r}.")
+        check_lam("w_pred", self.lam)
         check_fallback(self.fallback)
 
     @property

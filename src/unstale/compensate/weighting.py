@@ -1,6 +1,8 @@
 """Down-weighting: a stale update counts less, by a function of its staleness alone.
 
-The weight multiplies the number of examples in the aggregation. A fresh update
+The weight multiplies the number of examples in the aggregation, whose mean is
+normalised: weights shift the balance between a round's updates, and cancel out
+where all of them are equally stale. A fresh update
 keeps its weight of 1 under all four functions: three of them give 1 at τ = 0
 anyway, and the paper applies its sigmoid (which gives 0.92 there) to stale
 updates only.
@@ -25,6 +27,12 @@ def _weigh(
         return dataclasses.replace(update, weight=update.weight * weight), note
 
     return per_update(updates, state, view, treat)
+
+
+def _require_finite(method: str, **values: float) -> None:
+    for name, value in values.items():
+        if not math.isfinite(value):
+            raise ConfigError(f"{method}: `{name}` should be a number. Found {value!r}.")
 
 
 def _require_positive(method: str, **values: float) -> None:
@@ -53,6 +61,7 @@ class SigmoidWeight(Stateless):
 
     def __post_init__(self) -> None:
         _require_positive("weighted", a=self.a)
+        _require_finite("weighted", b=self.b)
 
     def weight(self, staleness: int) -> float:
         """Return the weight at a staleness."""
@@ -114,6 +123,7 @@ class HingeWeight(Stateless):
 
     def __post_init__(self) -> None:
         _require_positive("hinge", a=self.a)
+        _require_finite("hinge", b=self.b)
 
     def weight(self, staleness: int) -> float:
         """Return the weight at a staleness."""

@@ -16,7 +16,11 @@ from torch.func import functional_call, grad, vmap
 from unstale.local import LocalSpec, local_update, train
 from unstale.losses import resolve_loss
 from unstale.params import Params
+from unstale.sim import capture
 from unstale.trainable import trainable_names
+
+# Longer trainings are not recorded: the graph would take more memory than it saves time.
+MAX_CAPTURED_STEPS = 400
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,12 +77,26 @@ def _train_stacked(
         found: dict[str, Tensor] = gradients(trained, fixed, x, y)
         return found
 
-    start = {n: torch.stack([w.params[n] for w in work]) for n in work[0].params}
     x, y = torch.stack([w.x for w in work]), torch.stack([w.y for w in work])
-    with torch.no_grad():
-        trained = train(start, x, y, spec, gradient, names, _stacked_batches(work, spec))
-        moved = {n: trained[n] - p for n, p in start.items()}
-    return [{n: p[i] for n, p in moved.items()} for i in range(len(work))]
+    order = list(work[0].params)
+    start = [torch.stack([w.params[n] for w in work]) for n in order]
+    batches = [None if b is None else b.to(x.device) for b in _stacked_batches(work, spec)]
+
+    def run(tensors: Sequence[Tensor]) -> list[Tensor]:
+        given, rest = dict(zip(order, tensors, strict=False)), list(tensors[len(order) :])
+        own_x, own_y, indices = rest[0], rest[1], iter(rest[2:])
+        steps = (None if b is None else next(indices) for b in batches)
+        with torch.no_grad():
+            trained = train(given, own_x, own_y, spec, gradient, names, steps)
+            return [trained[n] - given[n] for n in order]
+
+    inputs = [*start, x, y, *(b for b in batches if b is not None)]
+    if x.is_cuda and len(batches) <= MAX_CAPTURED_STEPS:
+        modes = tuple(m.training for m in model.modules())
+        moved = capture.call(model, (spec, names, modes, len(batches)), run, inputs)
+    else:
+        moved = run(inputs)
+    return [{n: p[i] for n, p in zip(order, moved, strict=True)} for i in range(len(work))]
 
 
 def _stacked_batches(work: Sequence[Work], spec: LocalSpec) -> Iterator[Tensor | None]:

@@ -1,0 +1,124 @@
+"""Imports point one way: from what is used by all to what uses all."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import unstale
+
+SRC = Path(unstale.__file__).parent
+
+# Each area may import areas of the rows above it, and itself.
+LAYERS = [
+    {"errors", "seeding", "files", "results"},
+    {"params", "data", "models"},
+    {"losses", "updaters", "trainable", "tree"},
+    {"local"},
+    {"invert"},
+    {"updates"},
+    {"compensate", "aggregate"},
+    {"methods"},
+    {"describe", "checks", "history", "tickets", "checkpoint", "step"},
+    {"server"},
+    {"sim", "flower"},
+    {"experiment"},
+    {"report"},
+    {"cli"},
+    {"__main__"},
+]
+RANK = {area: rank for rank, areas in enumerate(LAYERS) for area in areas}
+
+# Narrower than their row: what these may know of the rest.
+ONLY = {
+    "results": set(),
+    "data": {"errors", "seeding", "files"},
+    "models": {"errors", "seeding", "files"},
+    "report": {"errors", "files", "results"},  # a run folder alone makes a report
+}
+
+
+def area_of(path):
+    return path.relative_to(SRC).parts[0].removesuffix(".py")
+
+
+def modules():
+    return {
+        ".".join(["unstale", *path.relative_to(SRC).with_suffix("").parts]).removesuffix(
+            ".__init__"
+        ): path
+        for path in SRC.rglob("*.py")
+        if path != SRC / "__init__.py"
+    }
+
+
+def imports(path, *, at_import_time):
+    """The full names that a file imports, types alone left out; functions too if wanted."""
+    found = set()
+
+    def visit(node):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            return
+        if at_import_time and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            return
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports should be absolute"
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+        for child in ast.iter_child_nodes(node):
+            visit(child)
+
+    visit(ast.parse(path.read_text(encoding="utf-8")))
+    return found
+
+
+FILES = sorted(modules().values())
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(SRC).as_posix())
+def test_imports_point_one_way(path):
+    area = area_of(path)
+    assert area in RANK, f"give `{area}` its place in LAYERS"
+    for name in imports(path, at_import_time=False):
+        first, _, rest = name.partition(".")
+        used = rest.partition(".")[0]
+        if first != "unstale" or used not in RANK or used == area:
+            continue
+        allowed = ONLY.get(area, {a for a in RANK if RANK[a] < RANK[area]})
+        assert used in allowed, f"`{area}` should not import `{used}`"
+
+
+def test_a_report_is_made_without_torch():
+    for name, path in modules().items():
+        if name.startswith("unstale.report"):
+            assert not {n for n in imports(path, at_import_time=False) if n.startswith("torch")}
+
+
+def test_the_command_line_starts_without_torch():
+    """Followed from `unstale.cli` through all that is imported at once, not in a function."""
+    known, seen, waiting = modules(), set(), ["unstale.cli"]
+    while waiting:
+        module = waiting.pop()
+        if module in seen:
+            continue
+        seen.add(module)
+        for name in imports(known[module], at_import_time=True):
+            assert not name.startswith("torch"), f"{module} imports torch when it is imported"
+            parts = name.split(".")
+            prefixes = (".".join(parts[:i]) for i in range(2, len(parts) + 1))
+            waiting.extend(prefix for prefix in prefixes if prefix in known)
+    assert "unstale.cli.main" in seen
+
+
+def test_the_rules_can_fail(tmp_path):
+    file = tmp_path / "x.py"
+    file.write_text(
+        "import torch\nfrom typing import TYPE_CHECKING\n"
+        "if TYPE_CHECKING:\n    from unstale.local import LocalSpec\n"
+        "def late():\n    from unstale import server\n    import unstale.sim.engine\n"
+    )
+    assert imports(file, at_import_time=True) == {"torch", "typing.TYPE_CHECKING"}
+    later = imports(file, at_import_time=False)
+    assert {"unstale.server", "unstale.sim.engine"} <= later
+    assert not any("local" in name for name in later)
