@@ -101,11 +101,16 @@ def check(
     model.to("cuda")
     good = True
     for name in ("again", "eager", "plain", "cpu"):
-        loss = float((found[name][1] - found["captured"][1]).abs().max())
+        # Signs and a client's Adam turn the rounding of a tiny gradient into a whole step:
+        # there, other kernels can only be compared before the first step.
+        first_only = name in ("plain", "cpu") and (
+            settings.optimizer == "signed" or local.optimizer == "adam"
+        )
+        until = 1 if first_only else iterations
+        difference = (found[name][1] - found["captured"][1])[:until] / found["captured"][1][:until]
+        loss = float(difference.abs().max())
         rows = float((found[name][0] - found["captured"][0]).abs().mean())
-        # Adam turns the rounding of a tiny gradient into a whole step, so single entries may
-        # differ; losses and the mean difference may not.
-        fine = loss < 2e-3 and rows < 2e-3
+        fine = loss < 2e-3 and (first_only or rows < 2e-3)
         good &= fine
         verdict = "ok" if fine else "DIFFERS"
         print(f"    captured against {name:8s} loss {loss:.1e}  rows {rows:.1e}  {verdict}")

@@ -8,13 +8,13 @@ classes that are registered can be named; nothing is imported by name.
 import dataclasses
 from typing import Any
 
-from unstale.compensate import Chain
+from unstale.compensate import Chain, Invert, OnlyUnique, SwitchBack
 from unstale.errors import CheckpointError
 from unstale.methods import METHODS, Method
 
 
 def _known() -> dict[str, type[Any]]:
-    classes: list[type[Any]] = [Chain]
+    classes: list[type[Any]] = [Chain, Invert, OnlyUnique, SwitchBack]
     for recipe in METHODS.values():
         classes += [recipe.compensator, recipe.aggregator]
     return {cls.__name__: cls for cls in classes}

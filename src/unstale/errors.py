@@ -7,7 +7,8 @@ UnstaleError
  ├── ModelError         a model that cannot be trained faithfully            (every fault listed)
  ├── DataError          a data set is missing, damaged or not as described
  ├── CheckpointError    nothing under a folder can be restored
- └── RunError           a run folder cannot be written, read or resumed
+ ├── RunError           a run folder cannot be written, read or resumed
+ └── WorkerError        a worker of an executor was lost     (in `unstale.executors`)
 ```
 
 Messages say what should hold, what was found, and what to do. They are whole

@@ -68,7 +68,8 @@ class VersionStore:
         self._parent = folder
         self._folder: Path | None = None
         self._memory: dict[int, dict[str, Tensor]] = {}
-        self._disk: dict[int, tuple[Path, torch.device]] = {}
+        # Where a version lies, and its names in their order, which safetensors does not keep.
+        self._disk: dict[int, tuple[Path, torch.device, tuple[str, ...]]] = {}
         self._bytes = 0
 
     @property
@@ -102,10 +103,11 @@ class VersionStore:
             return self._memory[version]
         if version not in self._disk:
             return None
-        path, device = self._disk[version]
+        path, device, names = self._disk[version]
         # Cloned: safetensors' views of one buffer may be unaligned, which can change the
         # last bits of a matrix product, and a resumed run must give identical numbers.
-        return {n: t.clone().to(device) for n, t in load_bytes(path.read_bytes()).items()}
+        tensors = load_bytes(path.read_bytes())
+        return {name: tensors[name].clone().to(device) for name in names}
 
     def drop(self, versions: Iterable[int]) -> None:
         """Forget versions; unknown ones are ignored."""
@@ -113,7 +115,7 @@ class VersionStore:
             params = self._memory.pop(version, None)
             if params is not None:
                 self._bytes -= num_bytes(params)
-            path, _ = self._disk.pop(version, (None, None))
+            path, *_ = self._disk.pop(version, (None,))
             if path is not None:
                 with contextlib.suppress(FileNotFoundError):
                     path.unlink()
@@ -128,7 +130,7 @@ class VersionStore:
         device = next(iter(params.values())).device if params else torch.device("cpu")
         path = self._folder / f"{version:010d}.safetensors"
         write_whole(path, save_bytes({n: p.contiguous() for n, p in params.items()}))
-        self._disk[version] = (path, device)
+        self._disk[version] = (path, device, tuple(params))
         self._bytes -= num_bytes(params)
         del self._memory[version]
 

@@ -13,6 +13,7 @@ from typing import Any
 from unstale.aggregate import Aggregator, FedAvg, Tiers
 from unstale.compensate import (
     Compensator,
+    ConvertStale,
     Drop,
     ExponentialWeight,
     FirstOrder,
@@ -23,6 +24,7 @@ from unstale.compensate import (
     SigmoidWeight,
 )
 from unstale.errors import ConfigError, UnknownNameError
+from unstale.invert.settings import PRESETS
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ class Recipe:
     compensator: type[Compensator] = Identity
     aggregator: type[Aggregator] = FedAvg
     delayed: bool = True
+    presets: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    """Settings that belong together, by the name that `preset` takes; empty for none."""
 
     def fields(self) -> dict[str, dataclasses.Field[Any]]:
         """Return the settings by name: the compensator's, then the aggregator's."""
@@ -92,6 +96,9 @@ def register(name: str, recipe: Recipe, *, force: bool = False) -> None:
 def method(name: str, **settings: Any) -> Method:
     """Return the method of that name with the given settings.
 
+    A method that has presets takes `preset="name"` among its settings; what is given
+    beside it goes before.
+
     Raises:
         UnknownNameError: If there is no such method or setting; names the nearest.
 
@@ -102,15 +109,18 @@ def method(name: str, **settings: Any) -> Method:
     if name not in METHODS:
         raise UnknownNameError("A method", name, METHODS)
     recipe = METHODS[name]
-    known = recipe.fields()
+    known = {*recipe.fields(), *(["preset"] if recipe.presets else [])}
     for key in settings:
         if key not in known:
             raise UnknownNameError(f"A setting of method '{name}'", key, known)
+    if (chosen := settings.get("preset")) is not None and chosen not in recipe.presets:
+        raise UnknownNameError(f"A preset of method '{name}'", str(chosen), recipe.presets)
+    values = {**recipe.presets.get(chosen or "", {}), **settings}
 
     def make(part: type[Any]) -> Any:
         names = {f.name for f in dataclasses.fields(part)}
         try:
-            return part(**{k: v for k, v in settings.items() if k in names})
+            return part(**{k: v for k, v in values.items() if k in names})
         except TypeError as error:  # a value of the wrong type, met in a comparison
             raise ConfigError(f"Method '{name}': {error}. Found settings {settings}.") from error
 
@@ -175,5 +185,14 @@ register(
         "FedAvg within tiers of staleness, then a mean over tiers.",
         "Chai et al. 2021 (FedAT)",
         aggregator=Tiers,
+    ),
+)
+register(
+    "invert",
+    Recipe(
+        "Turns stale updates into fresh ones by training on a surrogate of the client's data.",
+        "Wang and Gao 2025",
+        ConvertStale,
+        presets=PRESETS,
     ),
 )

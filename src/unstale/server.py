@@ -15,7 +15,9 @@ from unstale.checks import Limits, check_update, is_client_id, refuse, shown
 from unstale.compensate import Compensator
 from unstale.describe import describe_method, rebuild_method
 from unstale.errors import CheckpointError, ConfigError
+from unstale.executors import Executor
 from unstale.history import History, HistorySpec
+from unstale.invert import InputSpec
 from unstale.local import LocalSpec
 from unstale.methods import Method, as_method
 from unstale.params import Params, clone, params_of
@@ -39,6 +41,9 @@ class Server:
         aggregator: Instead of `method`: how updates are combined.
         history: How much of the past is kept.
         limits: Bounds on what clients may send.
+        inputs: What one input of the model looks like; needed by methods that convert.
+        executor: Where conversions are done; here when not given. It is not part of a
+            checkpoint, and is the caller's to close.
         seed: Seeds whatever the method draws.
 
     Example:
@@ -53,6 +58,8 @@ class Server:
         (1, 1, {'repeated': 1})
     """
 
+    executor: Executor | None = None
+
     def __init__(
         self,
         model: nn.Module,
@@ -63,6 +70,8 @@ class Server:
         aggregator: Aggregator | None = None,
         history: HistorySpec | None = None,
         limits: Limits | None = None,
+        inputs: InputSpec | None = None,
+        executor: Executor | None = None,
         seed: int = 0,
     ) -> None:
         check_model(model)
@@ -73,8 +82,9 @@ class Server:
         if method is not None or (compensator is None and aggregator is None):
             chosen = as_method(method if method is not None else "unweighted")
         state = initial_state(params_of(model), chosen)
-        self._assemble(model, chosen, local, history, limits, seed, state)
+        self._assemble(model, chosen, local, history, limits, inputs, seed, state)
         self._history.advance(0, state.params, None)
+        self.executor = executor
 
     def _assemble(
         self,
@@ -83,6 +93,7 @@ class Server:
         local: LocalSpec | None,
         history: HistorySpec | None,
         limits: Limits | None,
+        inputs: InputSpec | None,
         seed: int,
         state: ServerState,
     ) -> None:
@@ -90,6 +101,7 @@ class Server:
         self.method = method
         self.local = local or LocalSpec()
         self.limits = limits or Limits()
+        self.inputs = inputs
         self.seed = int(seed)
         self._state = state
         self._history = History(history or HistorySpec(), method.compensator.lookback)
@@ -188,6 +200,9 @@ class Server:
                 history=self._history.get,
                 rng=generator(self.seed, "server", self.version),
                 model=self.model,
+                inputs=self.inputs,
+                kept=self._history.store.versions,
+                executor=self.executor,
             )
             # First what can fail (a full disk): then nothing has happened and the step can
             # be taken again.
@@ -231,6 +246,7 @@ class Server:
             "local": local,
             "history": dataclasses.asdict(self._history.spec),
             "limits": dataclasses.asdict(self.limits),
+            "inputs": None if self.inputs is None else dataclasses.asdict(self.inputs),
             "seed": self.seed,
             "tickets": self._tickets.to_json(),
             "refused": dict(self._refused),
@@ -249,6 +265,7 @@ class Server:
         *,
         method: str | Method | None = None,
         local: LocalSpec | None = None,
+        executor: Executor | None = None,
     ) -> "Server":
         """Restore the newest sound checkpoint of a folder.
 
@@ -257,6 +274,7 @@ class Server:
             model: The model's structure, for methods that train it; others need none.
             method: Needed only if the method was made of classes that are not registered.
             local: Needed only if the loss was a function and not a name.
+            executor: Where conversions are done; here when not given.
 
         Raises:
             CheckpointError: If no checkpoint is sound; a damaged newest one is passed over
@@ -267,6 +285,7 @@ class Server:
         tree, versions = checkpoints.read()
         server = cls.from_tree(tree["server"], versions, model, method=method, local=local)
         server._checkpoints[path] = checkpoints
+        server.executor = executor
         return server
 
     @classmethod
@@ -301,6 +320,7 @@ class Server:
             local,
             HistorySpec(**tree["history"]),
             Limits(**tree["limits"]),
+            None if tree["inputs"] is None else InputSpec(**tree["inputs"]),
             tree["seed"],
             state,
         )

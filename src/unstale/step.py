@@ -8,13 +8,15 @@ Checking happens when an update is submitted (`checks.py`); the rest is here.
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import nn
 
+from unstale.executors import Executor
+from unstale.invert import InputSpec
 from unstale.local import LocalSpec
 from unstale.methods import Method
 from unstale.params import Params, add, flatten
@@ -105,6 +107,9 @@ def step(
     history: Callable[[int], Params | None],
     rng: torch.Generator,
     model: nn.Module | None = None,
+    inputs: InputSpec | None = None,
+    kept: Iterable[int] = (),
+    executor: Executor | None = None,
 ) -> StepResult:
     """Take one round's arrivals and return the next state with a report.
 
@@ -114,7 +119,9 @@ def step(
     began = time.perf_counter()
     # 1. One order for all, so that who came first cannot change a bit of the result.
     ordered = sorted(arrivals, key=lambda u: (u.client_id, u.base_version))
-    view = ServerView(state.version, state.params, history, local, rng, model)
+    view = ServerView(
+        state.version, state.params, history, local, rng, model, inputs, frozenset(kept), executor
+    )
     # 2. Compensate.
     outcome = method.compensator.apply(ordered, state.compensator, view)
     updates, repairs = _only_finite(outcome.updates, ordered)

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from unstale.executors import Executor
+from unstale.invert import InputSpec
 from unstale.local import LocalSpec
 from unstale.params import Params
 
@@ -60,8 +62,9 @@ class Note:
     """One thing that a compensator or aggregator did to one update."""
 
     kind: str
-    """`weighted`, `compensated`, `converted`, `dropped` or `fallback`; `discarded` where
-    the whole round's result was not finite."""
+    """`weighted`, `compensated`, `converted`, `dropped` or `fallback`; `kept` as it came since
+    others hold the like; `measured` by an update that came later, `switched` back to what
+    came; `discarded` where the whole round's result was not finite."""
     client_id: str
     base_version: int
     detail: Mapping[str, float | int | str] = field(default_factory=dict)
@@ -84,6 +87,12 @@ class ServerView:
     """The only source of randomness; the same for the same seed and version."""
     model: nn.Module | None = None
     """The structure of the model, for methods that train it themselves."""
+    inputs: InputSpec | None = None
+    """What one input of the model looks like, for methods that make their own."""
+    kept: frozenset[int] = frozenset()
+    """The versions that `history` still has: what belongs to others may be forgotten."""
+    executor: Executor | None = None
+    """Where work that falls into parts may be done; None for here."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -165,7 +165,8 @@ def start(command):
 
 
 def test_nothing_in_the_package_unpickles():
-    """The one exception reads CIFAR's published pickles through an allow-list."""
+    """Two exceptions: CIFAR's published pickles go through an allow-list, and a pool of workers
+    unpickles what this process itself sent to the processes that it started."""
     loaders = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
     found = set()
     for path in SRC.rglob("*.py"):
@@ -183,4 +184,4 @@ def test_nothing_in_the_package_unpickles():
                 found.add(where)
             if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
                 assert ast.unparse(node.value) == "False", where
-    assert found == {"data/unpickle.py"}
+    assert found == {"data/unpickle.py", "executors/worker.py"}

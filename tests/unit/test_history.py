@@ -167,3 +167,14 @@ def test_a_folder_may_be_a_path_and_still_be_saved(tmp_path):
     spec = us.HistorySpec(folder=Path("somewhere"))
     us.Server(nn.Linear(3, 1), history=spec).save(tmp_path)
     assert us.Server.load(tmp_path).history_spec == us.HistorySpec(folder="somewhere")
+
+
+def test_a_version_on_disk_comes_back_with_its_names_in_order():
+    # safetensors keeps no order; whoever flattens weights relies on it.
+    names = [f"layer{i}.{kind}" for i in range(12) for kind in ("weight", "bias")]
+    store = VersionStore(memory_bytes=0)
+    store.put(0, {name: torch.full((2,), float(i)) for i, name in enumerate(names)})
+    store.put(1, {name: torch.zeros(2) for name in names})
+    assert store.on_disk == 1
+    for _ in range(5):
+        assert list(store.get(0)) == names

@@ -14,7 +14,7 @@ LAYERS = [
     {"errors", "seeding", "files", "results"},
     {"params", "data", "models"},
     {"losses", "updaters", "trainable", "tree"},
-    {"local"},
+    {"local", "executors"},
     {"invert"},
     {"updates"},
     {"compensate", "aggregate"},

@@ -7,16 +7,19 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from rich.table import Table
+from rich.text import Text
+
+from unstale.cli.options import HELP
 
 _COLOURS = {"embedded": "green", "verified": "green", "unverified": "yellow", "damaged": "red"}
 
 
-@click.group()
+@click.group(context_settings=HELP)
 def data() -> None:
     """Find, verify and fetch data sets."""
 
 
-@data.command()
+@data.command(context_settings=HELP)
 @click.option(
     "--data", "root", metavar="DIR", help="The data root; else UNSTALE_DATA, else the cache."
 )
@@ -34,11 +37,13 @@ def check(root: str | None, as_json: bool) -> None:
         table.add_column(column, overflow="fold")
     for finding in findings:
         colour = _COLOURS.get(finding.status, "dim")
-        table.add_row(finding.name, f"[{colour}]{finding.status}[/]", finding.where, finding.detail)
+        # As texts: a path may hold brackets, which would be read as markup.
+        status = Text(finding.status, style=colour)
+        table.add_row(finding.name, status, Text(finding.where), Text(finding.detail))
     Console().print(table)
 
 
-@data.command()
+@data.command(context_settings=HELP)
 @click.argument("name")
 @click.option(
     "--data", "root", metavar="DIR", help="The data root; else UNSTALE_DATA, else the cache."

@@ -11,6 +11,7 @@ import click
 from unstale import __version__
 from unstale.cli.data import data
 from unstale.cli.methods import methods
+from unstale.cli.options import HELP
 from unstale.cli.report import report
 from unstale.cli.run import run
 from unstale.errors import ConfigError, UnstaleError
@@ -18,7 +19,7 @@ from unstale.errors import ConfigError, UnstaleError
 FAILED, BAD_USAGE = 1, 2
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(context_settings=HELP)
 @click.version_option(__version__, prog_name="unstale")
 @click.option("--debug", is_flag=True, help="Show tracebacks and debug messages.")
 @click.pass_context

@@ -10,8 +10,10 @@ from typing import Any
 
 import click
 
+from unstale.cli.options import HELP
 
-@click.command()
+
+@click.command(context_settings=HELP)
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print for programs.")
 def methods(name: str | None, as_json: bool) -> None:
@@ -64,6 +66,15 @@ def _settings(part: type[Any]) -> dict[str, dict[str, Any]]:
 
 
 def _field_docstrings(part: type[Any]) -> dict[str, str]:
+    """Return what stands under the fields of a class and of those it inherits from."""
+    found: dict[str, str] = {}
+    for cls in reversed(part.__mro__):
+        if dataclasses.is_dataclass(cls):
+            found |= _own_docstrings(cls)
+    return found
+
+
+def _own_docstrings(part: type[Any]) -> dict[str, str]:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(part)))
     except (OSError, TypeError):

@@ -49,7 +49,7 @@ class LiveProgress:
         self._labels = [method.label for method in config.methods]
         total = config.rounds * self._seeds * len(self._labels)
         self._task = self._bar.add_task(config.name, total=total)
-        self.console.print(f"{config.title or config.name} → {folder}", highlight=False)
+        self._say(f"{config.title or config.name} → {folder}")
         if self.console.is_terminal:
             self._live = Live(self._view(), console=self.console, refresh_per_second=8)
             self._live.start()
@@ -72,12 +72,15 @@ class LiveProgress:
             return
         self._spoke = now
         shown = self._latest[label]
-        self.console.print(
+        self._say(
             f"{label} seed {seed} round {record['round']}/{self._rounds} "
             f"accuracy {_number(shown.get('accuracy'))} "
-            f"affected {_number(shown.get('affected_accuracy'))}",
-            highlight=False,
+            f"affected {_number(shown.get('affected_accuracy'))}"
         )
+
+    def _say(self, text: str) -> None:
+        # As it is: a title or a path may hold brackets, and a path must not be cut in two.
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def _view(self) -> Group:
         table = Table(box=None, pad_edge=False)

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import click
 
+from unstale.cli.options import HELP
 
-@click.command()
+
+@click.command(context_settings=HELP)
 @click.argument("run_dir", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the summary for programs.")
 def report(run_dir: Path, as_json: bool) -> None:

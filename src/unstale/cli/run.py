@@ -4,14 +4,18 @@ import json
 import shlex
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
 import click
 from rich.console import Console
 
+from unstale.cli.options import HELP
 
-@click.command()
+
+@click.command(context_settings=HELP)
 @click.argument("experiment", default="quickstart")
 @click.option("--out", type=click.Path(path_type=Path), help="The run folder [runs/NAME-NNN].")
 @click.option("--resume", is_flag=True, help="Go on with the latest run (or --out) that stopped.")
@@ -60,30 +64,28 @@ def run(
     if resume and not folder.is_run:
         click.echo("Nothing to resume yet; starting from the beginning.", err=True)
     _prefer_repeatable(device)
-    # SIGTERM stops as cleanly as Ctrl-C: what runs under a scheduler gets that first.
-    signal.signal(signal.SIGTERM, _interrupt)
-    command = shlex.join(["unstale", *sys.argv[1:]])
-    try:
-        with LiveProgress(Console(stderr=True)) as progress:
-            run_experiment(
-                config,
-                folder,
-                device=device,
-                data_root=data_root,
-                progress=progress,
-                command=command,
-            )
-    except KeyboardInterrupt:
-        click.echo(
-            f"\nStopped. Go on with: {_resume_command(experiment, folder.path, overrides, seeds)}",
-            err=True,
-        )
-        return 1
     page = None
-    if not no_report:
-        from unstale.report import write_report
+    try:
+        with _sigterm_as_interrupt():
+            with LiveProgress(Console(stderr=True)) as progress:
+                run_experiment(
+                    config,
+                    folder,
+                    device=device,
+                    data_root=data_root,
+                    progress=progress,
+                    command=shlex.join(["unstale", *sys.argv[1:]]),
+                )
+            if not no_report:
+                from unstale.report import write_report
 
-        page = write_report(folder.path)
+                page = write_report(folder.path)
+    except KeyboardInterrupt:
+        command = _resume_command(
+            experiment, folder.path, overrides, seeds, device, data_root, as_json, no_report
+        )
+        click.echo(f"\nStopped. Go on with: {command}", err=True)
+        return 1
     summary = for_programs(folder)
     if as_json:
         found = summary if page is None else {**summary, "report": str(page)}
@@ -118,14 +120,36 @@ def _prefer_repeatable(device: str) -> None:
         torch.backends.cudnn.benchmark = False
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+@contextmanager
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """Let SIGTERM stop as cleanly as Ctrl-C: what runs under a scheduler gets that first."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _resume_command(
-    experiment: str, folder: Path, overrides: tuple[str, ...], seeds: str | None
+    experiment: str,
+    folder: Path,
+    overrides: tuple[str, ...],
+    seeds: str | None,
+    device: str,
+    data_root: str | None,
+    as_json: bool,
+    no_report: bool,
 ) -> str:
+    """Return the command that goes on, with everything that shaped this one."""
     parts = ["unstale", "run", experiment, "--out", str(folder), "--resume"]
     parts += [part for override in overrides for part in ("--set", override)]
     parts += ["--seeds", seeds] if seeds else []
+    parts += ["--device", device] if device != "cpu" else []
+    parts += ["--data", data_root] if data_root else []
+    parts += ["--json"] if as_json else []
+    parts += ["--no-report"] if no_report else []
     return shlex.join(parts)

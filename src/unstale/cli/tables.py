@@ -3,14 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
 _COLUMNS = (
     ("accuracy", "accuracy"),
     ("affected_accuracy", "affected"),
-    ("affected_mean", "affected, 2nd half"),
-    ("rounds_to_target", "rounds to target"),
+    ("affected_mean", "affected mean"),
+    ("rounds_to_target", "to target"),
 )
 
 
@@ -19,11 +20,18 @@ def summary_table(summary: Mapping[str, Any], console: Console | None = None) ->
     seeds = len(summary["seeds"])
     caption = (
         f"{summary['rounds']} rounds, {seeds} seed{'s' if seeds > 1 else ''}; accuracy and "
-        "affected: means over the last fifth of the rounds"
+        "affected: means over the last fifth of the rounds; affected mean: over the second half"
         + ("; ± one standard deviation over seeds" if seeds > 1 else "")
-        + f"; target {summary['target']:g}"
+        + f"; to target: first round at {summary['target']:g}"
     )
-    table = Table(title=summary["scenario"], caption=caption, title_justify="left")
+    table = Table(
+        title=summary["scenario"],
+        caption=caption,
+        title_justify="left",
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )
     table.add_column("method")
     for _, title in _COLUMNS:
         table.add_column(title, justify="right")

@@ -3,7 +3,7 @@
 | name | inputs | scaling | test part |
 | --- | --- | --- | --- |
 | digits | [1, 8, 8] | 0..16 to [0, 1] | 500, drawn once, stratified |
-| mnist, fashion_mnist | [1, 28, 28] | bytes to [0, 1] | as published |
+| mnist, fashion_mnist | [1, 28, 28] | by the known mean and deviation | as published |
 | cifar10, svhn | [3, 32, 32] | bytes to [0, 1] | as published |
 | hapt | [6, 128] | standardised per channel by the training part, within ±10 | last fifth |
 | extrasensory | [225] | standardised by its file, within ±20, missing values 0 | last fifth |

@@ -14,9 +14,9 @@ class Dataset:
     """One data set as tensors on the CPU, scaled, with a fixed train and test part.
 
     Inputs keep known bounds, because the server that inverts an update has to
-    start within them without having seen the data. Images are therefore scaled
-    to [0, 1] and not standardised: mean and deviation of the clients' pixels are
-    something a server does not know, 0 and 255 are something everybody knows.
+    start within them without having seen the data. Images are therefore scaled by
+    constants that everybody knows (0 and 255; for MNIST and Fashion-MNIST also the
+    mean and deviation that the field uses), never by statistics of the clients.
 
     Raises:
         DataError: When shapes, types, labels or values do not fit together.

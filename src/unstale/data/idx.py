@@ -6,7 +6,7 @@ import struct
 import zlib
 from functools import partial
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -18,6 +18,17 @@ from unstale.data.source import Download, Files, Layout, Source
 
 MAX_BYTES = 2**30
 """The most that a header may announce: MNIST has 47 MB."""
+
+
+class Scale(NamedTuple):
+    """The mean and deviation of a data set's pixels in [0, 1], as everybody knows them."""
+
+    mean: float
+    std: float
+
+    def __call__(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Return standardised pixels."""
+        return (pixels - self.mean) / self.std
 
 
 def read_idx(path: Path, dims: int) -> NDArray[np.uint8]:
@@ -53,15 +64,18 @@ def _open(path: Path) -> IO[bytes]:
     return cast(IO[bytes], gzip.open(path) if path.suffix == ".gz" else path.open("rb"))
 
 
-def read_idx_set(files: Files, name: str, classes: tuple[str, ...], suffix: str) -> Dataset:
-    """Return the data set of four IDX files: images as [1, height, width] in [0, 1]."""
-    x_train, y_train = _read_part(files, "train", suffix, len(classes))
-    x_test, y_test = _read_part(files, "t10k", suffix, len(classes))
-    return Dataset(name, x_train, y_train, x_test, y_test, classes, low=0.0, high=1.0)
+def read_idx_set(
+    files: Files, name: str, classes: tuple[str, ...], scale: Scale, suffix: str
+) -> Dataset:
+    """Return the data set of four IDX files: images as [1, height, width], standardised."""
+    x_train, y_train = _read_part(files, "train", suffix, len(classes), scale)
+    x_test, y_test = _read_part(files, "t10k", suffix, len(classes), scale)
+    low, high = scale(torch.tensor([0.0, 1.0])).tolist()
+    return Dataset(name, x_train, y_train, x_test, y_test, classes, low=low, high=high)
 
 
 def _read_part(
-    files: Files, prefix: str, suffix: str, num_classes: int
+    files: Files, prefix: str, suffix: str, num_classes: int, scale: Scale
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return images and labels of one part, which must be equally many."""
     label_path = files[f"{prefix}-labels-idx1-ubyte{suffix}"]
@@ -72,28 +86,28 @@ def _read_part(
             label_path, f"hold a label for each of {len(images)} images", f"{len(labels)}"
         )
     check_labels(label_path, int(labels.min()), int(labels.max()), 0, num_classes - 1)
-    return unit_images(images[:, None]), int_labels(labels)
+    return scale(unit_images(images[:, None])), int_labels(labels)
 
 
 def _source(
     name: str,
     summary: str,
     classes: tuple[str, ...],
+    scale: Scale,
     folders: tuple[str, ...],
     mirrors: tuple[str, ...],
     md5: dict[str, tuple[str, str]],
 ) -> Source:
     """Describe a data set that is published as MNIST is; `md5` is of the .gz and unpacked."""
+    read = partial(read_idx_set, name=name, classes=classes, scale=scale)
     packed = {f"{file}.gz": f"md5:{sums[0]}" for file, sums in md5.items()}
     plain = {file: f"md5:{sums[1]}" for file, sums in md5.items()}
     return Source(
         summary=summary,
         layouts=(
-            Layout(
-                partial(read_idx_set, name=name, classes=classes, suffix=".gz"), packed, folders
-            ),
+            Layout(partial(read, suffix=".gz"), packed, folders),
             # torchvision leaves both; others keep only the unpacked ones.
-            Layout(partial(read_idx_set, name=name, classes=classes, suffix=""), plain, folders),
+            Layout(partial(read, suffix=""), plain, folders),
         ),
         downloads=tuple(
             Download(tuple(mirror + file for mirror in mirrors), f"{folders[0]}/{file}", checksum)
@@ -106,6 +120,7 @@ MNIST = _source(
     name="mnist",
     summary="handwritten digits of 28×28: 60,000 + 10,000, 10 classes",
     classes=tuple("0123456789"),
+    scale=Scale(mean=0.1307, std=0.3081),
     folders=("mnist/raw", "mnist", "MNIST/raw", "MNIST"),
     mirrors=(
         "https://ossci-datasets.s3.amazonaws.com/mnist/",
@@ -146,6 +161,7 @@ FASHION_MNIST = _source(
         "Bag",
         "Ankle boot",
     ),
+    scale=Scale(mean=0.2860, std=0.3530),
     folders=("fashion_mnist/raw", "fashion_mnist", "FashionMNIST/raw", "fashion-mnist"),
     mirrors=("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",),
     md5={

@@ -3,7 +3,8 @@
 from unstale.experiment.config import ExperimentConfig, MethodConfig, parse
 from unstale.experiment.folder import RunFolder, latest_folder, next_folder
 from unstale.experiment.load import load_experiment
-from unstale.experiment.run import Progress, run_experiment
+from unstale.experiment.progress import Progress
+from unstale.experiment.run import run_experiment
 from unstale.experiment.summary import for_programs, summarise
 
 __all__ = [

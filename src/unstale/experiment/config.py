@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from unstale import data, models
 from unstale.checks import Limits
 from unstale.errors import ConfigError, UnknownNameError
-from unstale.experiment.strict import build, build_kind, checked_table
+from unstale.experiment.strict import build, build_kind, checked_table, fit
 from unstale.history import HistorySpec
 from unstale.local import LocalSpec
 from unstale.methods import METHODS, Method, method
@@ -69,6 +70,9 @@ class ExperimentConfig:
     history: HistorySpec = field(default_factory=HistorySpec)
     limits: Limits = field(default_factory=Limits)
     oracle: bool = False
+    """Whether to report how far updates are from what clients would have sent today."""
+    threads: int | None = None
+    """CPU threads; torch's own choice when not given. Numbers depend on it in the last bits."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the resolved config as a table that `parse` reads back."""
@@ -81,6 +85,7 @@ class ExperimentConfig:
             "seeds": list(self.seeds),
             "overlap": scenario.overlap,
             "oracle": self.oracle,
+            "threads": self.threads,
             "data": {"name": self.data},
             "model": {"name": self.model, **self.model_settings},
             "local": dataclasses.asdict(self.local),
@@ -103,7 +108,7 @@ _KINDS: dict[str, tuple[Mapping[str, type[Any]], str]] = {
     "availability": (availability.KINDS, "always"),
     "drift": (drift.KINDS, "none"),
 }
-_TOP = {"name", "title", "description", "rounds", "seeds", "overlap", "oracle"}
+_TOP = {"name", "title", "description", "rounds", "seeds", "overlap", "oracle", "threads"}
 _TABLES = {"data", "model", "local", "evaluate", "history", "limits", "methods", *_KINDS}
 
 
@@ -144,17 +149,20 @@ def parse(table: Mapping[str, Any]) -> ExperimentConfig:
         history=build(HistorySpec, table.get("history", {}), "history"),
         limits=build(Limits, table.get("limits", {}), "limits"),
         oracle=_typed(table, "oracle", bool, False),
+        threads=_threads(table.get("threads")),
     )
 
 
 def _typed(table: Mapping[str, Any], key: str, kind: type, default: Any) -> Any:
-    if key not in table and default is not None:
-        return default
-    value = table.get(key)
-    if type(value) is not kind:
-        found = "nothing" if key not in table else repr(value)
-        raise ConfigError(f"`{key}` should be a {kind.__name__}. Found {found}.")
-    return value
+    if key in table:
+        return fit(table[key], kind, key)
+    if default is None:
+        raise ConfigError(f"`{key}` should be given. Found nothing. Add {key} = ….")
+    return default
+
+
+def _threads(value: object) -> int | None:
+    return None if value is None else _positive(fit(value, int, "threads"), "threads")
 
 
 def _positive(value: int, where: str) -> int:
@@ -173,6 +181,8 @@ def _label(value: str, where: str) -> str:
 
 
 def _known(value: object, known: tuple[str, ...], where: str) -> str:
+    if value is None:
+        raise ConfigError(f"`{where}` should be one of: {', '.join(known)}. Found nothing.")
     if not isinstance(value, str) or value not in known:
         raise UnknownNameError(f"`{where}`", str(value), known)
     return value
@@ -194,8 +204,9 @@ def _methods(value: object) -> tuple[MethodConfig, ...]:
     for i, item in enumerate(value):
         table = {"name": item} if isinstance(item, str) else dict(checked_table(item, "methods"))
         name = _known(table.pop("name", None), tuple(METHODS), f"methods[{i}].name")
-        label = _label(str(table.pop("label", name)), f"methods[{i}].label")
-        config = MethodConfig(name, label, table)
+        label = fit(table.pop("label", name), str, f"methods[{i}].label")
+        label = _label(label, f"methods[{i}].label")
+        config = MethodConfig(name, label, _settings(name, table, f"methods[{i}]"))
         config.build()  # a wrong setting is an error now, not after the first method has run
         if any(other.label.lower() == label.lower() for other in found):
             raise ConfigError(
@@ -204,6 +215,19 @@ def _methods(value: object) -> tuple[MethodConfig, ...]:
             )
         found.append(config)
     return tuple(found)
+
+
+def _settings(name: str, table: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return a method's settings in the types of their fields; unknown ones fail later."""
+    recipe = METHODS[name]
+    hints = {
+        **typing.get_type_hints(recipe.aggregator),
+        **typing.get_type_hints(recipe.compensator),
+    }
+    return {
+        key: fit(value, hints[key], f"{where}.{key}") if key in hints else value
+        for key, value in table.items()
+    }
 
 
 def _kind_of(kinds: Mapping[str, type[Any]], part: object) -> str:

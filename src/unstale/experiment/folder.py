@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from unstale.errors import RunError
-from unstale.files import write_json
+from unstale.files import write_json, write_whole
 
 
 class RunFolder:
@@ -114,7 +114,7 @@ def _numbered(parent: Path, name: str) -> list[tuple[int, Path]]:
     return [
         (int(path.name.removeprefix(prefix)), path)
         for path in parent.glob(f"{prefix}*")
-        if path.is_dir() and path.name.removeprefix(prefix).isdigit()
+        if path.is_dir() and path.name.removeprefix(prefix).isdecimal()
     ]
 
 
@@ -129,27 +129,23 @@ class Lines:
         if not self.path.is_file():
             return []
         records: list[dict[str, Any]] = []
-        text = self.path.read_text(encoding="utf-8")
-        for number, line in enumerate(text.splitlines(keepends=True), start=1):
-            if not line.endswith("\n"):
-                break
-            try:
-                records.append(json.loads(line))
-            except ValueError as error:
+        # Bytes, and only b"\n": text would also be cut at the line separators of Unicode.
+        *whole, _ = self.path.read_bytes().split(b"\n")
+        for number, line in enumerate(whole, start=1):
+            record = _record(line)
+            if record is None:
                 raise RunError(
-                    f"Line {number} of {self.path} should be JSON. Found: {error}. "
-                    "Remove the file to run this method again."
-                ) from error
+                    f"Line {number} of {self.path} should be a JSON object. Found {line[:40]!r}. "
+                    "Remove the file and use --resume to run this method again."
+                )
+            records.append(record)
         return records
 
     def cut(self, rounds: int) -> list[dict[str, Any]]:
         """Keep the first `rounds` lines only and return them."""
         kept = self.read()[:rounds]
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("w", encoding="utf-8") as file:
-            file.writelines(_line(record) for record in kept)
-            file.flush()
-            os.fsync(file.fileno())
+        # Whole or not at all: the checkpoint relies on what is kept.
+        write_whole(self.path, "".join(map(_line, kept)).encode())
         return kept
 
     def append(self, record: dict[str, Any]) -> None:
@@ -161,6 +157,14 @@ class Lines:
         """Make sure that all lines are on the disk."""
         with self.path.open("a", encoding="utf-8") as file:
             os.fsync(file.fileno())
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None
 
 
 def _line(record: dict[str, Any]) -> str:

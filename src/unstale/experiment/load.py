@@ -58,7 +58,8 @@ def _read(source: str | Path) -> tuple[dict[str, Any], Path | None]:
             f"'{QUICKSTART}'. Could not read {path}: {error}."
         ) from error
     table = _parse_toml(text, str(path))
-    fallback = path.parent.name if path.name == "config.toml" else path.stem
+    # Resolved: the folder of `unstale run .` has a name only then.
+    fallback = path.resolve().parent.name if path.name == "config.toml" else path.stem
     table.setdefault("name", fallback)
     return table, path.parent
 
@@ -94,10 +95,12 @@ def _apply(table: dict[str, Any], override: str) -> None:
 def _descend(here: Any, part: str, key: str) -> Any:
     """Return the table under a name, made if missing; a list's entry by label, name or index."""
     if isinstance(here, list):
+        # A bare name among the methods is short for a table.
+        here[:] = [{"name": entry} if isinstance(entry, str) else entry for entry in here]
         for entry in here:
             if isinstance(entry, dict) and part in (entry.get("label"), entry.get("name")):
                 return entry
-        if part.isdigit() and int(part) < len(here) and isinstance(here[int(part)], dict):
+        if part.isdecimal() and int(part) < len(here) and isinstance(here[int(part)], dict):
             return here[int(part)]
         labels = [str(e.get("label") or e.get("name")) for e in here if isinstance(e, dict)]
         raise UnknownNameError(f"The method in '{key}'", part, labels)

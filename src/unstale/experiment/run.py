@@ -1,46 +1,24 @@
 """Running an experiment into its folder, from the start or from where it stopped."""
 
-import shutil
-import time
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
+from torch import nn
 
-from unstale import checkpoint, data, models
-from unstale.checkpoint import Checkpoints, save_tensors
-from unstale.errors import CheckpointError, ConfigError, RunError
+from unstale import data, models
+from unstale.errors import ConfigError, RunError
 from unstale.experiment.config import ExperimentConfig, MethodConfig
 from unstale.experiment.environment import describe_environment
-from unstale.experiment.folder import Lines, RunFolder
+from unstale.experiment.folder import RunFolder
+from unstale.experiment.method_run import run_method
+from unstale.experiment.progress import Progress, Silent
 from unstale.experiment.summary import write_summary
 from unstale.files import write_json
+from unstale.invert import InputSpec
 from unstale.seeding import derive
 from unstale.server import Server
 from unstale.sim import Scenario, Simulation
-
-FINAL = "final.safetensors"
-
-
-class Progress(Protocol):
-    """Who wants to know how far a run is."""
-
-    def begin(self, config: ExperimentConfig, folder: Path) -> None:
-        """The run starts or goes on."""
-
-    def advance(self, label: str, seed: int, record: Mapping[str, Any]) -> None:
-        """A round is done, now or in an earlier process."""
-
-
-class Silent:
-    """Progress that nobody looks at."""
-
-    def begin(self, config: ExperimentConfig, folder: Path) -> None:
-        """Do nothing."""
-
-    def advance(self, label: str, seed: int, record: Mapping[str, Any]) -> None:
-        """Do nothing."""
+from unstale.trainable import check_model
 
 
 def run_experiment(
@@ -73,9 +51,10 @@ def run_experiment(
     """
     progress = progress or Silent()
     where = resolve_device(device)
-    # Data first: if it is missing, no folder should be left behind.
+    # Data and model first: if they are missing or wrong, no folder should be left behind.
     dataset = data.load(config.data, data_root)
     scenarios = {seed: Scenario(config.scenario, dataset, seed) for seed in config.seeds}
+    check_model(_model(config, scenarios[config.seeds[0]]))
     affected = config.evaluate.affected
     for klass in affected or ():
         if not 0 <= klass < dataset.num_classes:
@@ -84,16 +63,19 @@ def run_experiment(
                 f"Found {klass}."
             )
     folder.lock()
+    threads = torch.get_num_threads()
     try:
+        torch.set_num_threads(config.threads or threads)
         _open(config, folder, where, command)
         progress.begin(config, folder.path)
         for seed, scenario in scenarios.items():
             folder.write_scenario(seed, scenario.describe())
             for method in config.methods:
                 simulation = _prepare(config, method, scenario, where)
-                _run_one(config, method, seed, simulation, folder, progress, checkpoint_seconds)
+                run_method(config, method, seed, simulation, folder, progress, checkpoint_seconds)
         return write_summary(folder)
     finally:
+        torch.set_num_threads(threads)
         folder.unlock()
 
 
@@ -101,9 +83,10 @@ def resolve_device(name: str) -> torch.device:
     """Return the device of that name if it is there."""
     try:
         device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        first = str(error).strip().splitlines()[0]
+        torch.empty(1, device=device).item()  # a device without storage ("meta") has no values
+    except (RuntimeError, AssertionError, ImportError) as error:
+        # torch goes on for a thousand words; its first sentence says it all.
+        first = str(error).strip().partition("\n")[0].partition(". ")[0]
         raise ConfigError(
             f"The device should be one that torch has here, such as cpu or cuda. "
             f"Found '{name}': {first}"
@@ -120,9 +103,21 @@ def _open(config: ExperimentConfig, folder: RunFolder, device: torch.device, com
                 f"A run should go on with the config it began with. {folder.path} differs in: "
                 f"{', '.join(differing)}. Use the same settings, or choose another folder."
             )
+        _check_same_device(folder, device)
         return
     write_json(folder.path / "environment.json", describe_environment(device, command))
     write_json(folder.config_path, resolved)
+
+
+def _check_same_device(folder: RunFolder, device: torch.device) -> None:
+    """Refuse to go on elsewhere: another device rounds otherwise, so the numbers would differ."""
+    began_on = folder.read_json(folder.path / "environment.json").get("device", "cpu")
+    first, now = ((d.type, d.index or 0) for d in (torch.device(began_on), device))
+    if first != now:
+        raise RunError(
+            f"A run should go on on the device it began on, {began_on}. Found {device}. "
+            f"Add --device {began_on}, or choose another folder."
+        )
 
 
 def _differences(a: Any, b: Any, where: str = "") -> list[str]:
@@ -139,14 +134,7 @@ def _differences(a: Any, b: Any, where: str = "") -> list[str]:
 def _prepare(
     config: ExperimentConfig, method: MethodConfig, scenario: Scenario, device: torch.device
 ) -> Simulation:
-    dataset = scenario.data
-    model = models.build(
-        config.model,
-        dataset.input_shape,
-        dataset.num_classes,
-        seed=derive(scenario.seed, "model"),
-        **config.model_settings,
-    ).to(device)
+    model = _model(config, scenario).to(device)
     built = method.build()
     server = Server(
         model,
@@ -154,6 +142,12 @@ def _prepare(
         local=config.local,
         history=config.history,
         limits=config.limits,
+        inputs=InputSpec(
+            scenario.data.input_shape,
+            scenario.data.num_classes,
+            scenario.data.low,
+            scenario.data.high,
+        ),
         seed=scenario.seed,
     )
     return Simulation(
@@ -168,65 +162,12 @@ def _prepare(
     )
 
 
-def _run_one(
-    config: ExperimentConfig,
-    method: MethodConfig,
-    seed: int,
-    simulation: Simulation,
-    folder: RunFolder,
-    progress: Progress,
-    checkpoint_seconds: float,
-) -> None:
-    """Run one method with one seed to its end."""
-    lines = Lines(folder.lines_path(method.label, seed))
-    place = folder.checkpoints_path(method.label, seed)
-    if (place / FINAL).is_file():
-        for record in lines.read():
-            progress.advance(method.label, seed, record)
-        return
-    checkpoints = Checkpoints(place)
-    for record in _go_back(simulation, checkpoints, lines):
-        progress.advance(method.label, seed, record)
-
-    saved = time.monotonic()
-    try:
-        while simulation.round < config.rounds:
-            last = simulation.round + 1 == config.rounds
-            record = simulation.run_round(evaluate_now=last)
-            record = {"method": method.label, "seed": seed, **record}
-            lines.append(record)
-            progress.advance(method.label, seed, record)
-            if time.monotonic() - saved >= checkpoint_seconds and not last:
-                _save(simulation, checkpoints, lines)
-                saved = time.monotonic()
-    except KeyboardInterrupt:
-        # Between rounds or within one: the last whole round is what the lines hold, and the
-        # checkpoint may only say so if the simulation stands there too.
-        if simulation.round == len(lines.read()):
-            _save(simulation, checkpoints, lines)
-        raise
-    lines.flush()
-    final = simulation.server.params
-    shutil.rmtree(place, ignore_errors=True)
-    save_tensors(place / FINAL, final)
-
-
-def _save(simulation: Simulation, checkpoints: Checkpoints, lines: Lines) -> None:
-    lines.flush()  # before the checkpoint, which relies on them
-    checkpoints.write(*simulation.to_tree())
-
-
-def _go_back(
-    simulation: Simulation, checkpoints: Checkpoints, lines: Lines
-) -> list[dict[str, Any]]:
-    """Restore the last sound checkpoint, if any, and return the records up to it."""
-    if not checkpoint.exists(checkpoints.folder):
-        return lines.cut(0)
-    try:
-        tree, versions = checkpoints.read()
-    except CheckpointError:
-        return lines.cut(0)  # nothing is lost but time: the run repeats itself exactly
-    if len(lines.read()) < tree["server"]["version"]:
-        return lines.cut(0)  # somebody removed lines; they can only be made again
-    simulation.restore(tree, versions)
-    return lines.cut(simulation.round)
+def _model(config: ExperimentConfig, scenario: Scenario) -> nn.Module:
+    """Return the model with the initial weights of the scenario's seed, the same every time."""
+    return models.build(
+        config.model,
+        scenario.data.input_shape,
+        scenario.data.num_classes,
+        seed=derive(scenario.seed, "model"),
+        **config.model_settings,
+    )

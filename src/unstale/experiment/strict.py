@@ -6,6 +6,7 @@ but whole numbers to floats and lists to tuples.
 """
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Mapping
@@ -41,7 +42,7 @@ Did you mean 'lr'?
     for key in values:
         if key not in fields:
             raise UnknownNameError(f"A key of [{where}]", key, fields)
-    made = {key: _fit(value, hints[key], f"{where}.{key}") for key, value in values.items()}
+    made = {key: fit(value, hints[key], f"{where}.{key}") for key, value in values.items()}
     try:
         return cls(**made)
     except ConfigError as error:
@@ -64,14 +65,19 @@ def checked_table(table: object, where: str) -> Mapping[str, Any]:
     return table
 
 
-def _fit(value: Any, hint: Any, where: str) -> Any:
-    """Return `value` as the hint wants it."""
+def fit(value: Any, hint: Any, where: str) -> Any:
+    """Return `value` as the hint wants it.
+
+    Raises:
+        ConfigError: If it is of another type, or a number that is not finite, which no JSON
+            (and so no resolved config) can hold.
+    """
     origin = typing.get_origin(hint)
     if origin in (types.UnionType, typing.Union):
         options = typing.get_args(hint)
         for option in options:
             try:
-                return _fit(value, option, where)
+                return fit(value, option, where)
             except ConfigError:
                 continue
         _fail(where, " or ".join(_name(o) for o in options), value)
@@ -80,16 +86,18 @@ def _fit(value: Any, hint: Any, where: str) -> Any:
             _fail(where, "a list", value)
         items = typing.get_args(hint)
         if len(items) == 2 and items[1] is Ellipsis:
-            return tuple(_fit(v, items[0], f"{where}[{i}]") for i, v in enumerate(value))
+            return tuple(fit(v, items[0], f"{where}[{i}]") for i, v in enumerate(value))
         if len(value) != len(items):
             _fail(where, f"a list of {len(items)} values", value)
-        return tuple(_fit(v, t, where) for v, t in zip(value, items, strict=True))
+        return tuple(fit(v, t, where) for v, t in zip(value, items, strict=True))
     if hint is float and type(value) is int:
         return float(value)
     if hint is Any:
         return value
     # `type is`, not isinstance: True is an int to isinstance, and a number of clients it is not.
     if hint in (int, float, str, bool, type(None)) and type(value) is hint:
+        if hint is float and not math.isfinite(value):
+            _fail(where, "a finite number", value)
         return value
     _fail(where, _name(hint), value)
     return None

@@ -78,7 +78,9 @@ def _train_stacked(
         return found
 
     x, y = torch.stack([w.x for w in work]), torch.stack([w.y for w in work])
-    order = list(work[0].params)
+    # The model's order, not that of the mapping: weights read back from disk come in any
+    # order, and a recorded graph of the same shapes would take one for the other.
+    order = [name for name, _ in model.named_parameters()]
     start = [torch.stack([w.params[n] for w in work]) for n in order]
     batches = [None if b is None else b.to(x.device) for b in _stacked_batches(work, spec)]
 

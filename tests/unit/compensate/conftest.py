@@ -1,9 +1,15 @@
 """A server in the smallest: three weights, and a past that is a dict."""
 
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
 import unstale as us
+
+sys.path.insert(0, str(Path(__file__).parent))
+from late_world import LateWorld
 
 
 @pytest.fixture
@@ -29,3 +35,9 @@ def view():
 def late(three):
     """Make an update of client `a` from base version 3."""
     return lambda *values, **more: us.Update("a", 3, three(*values), 10, **more)
+
+
+@pytest.fixture(scope="session")
+def world():
+    """Make versions of a tiny model, and slow clients with data that nobody else has."""
+    return LateWorld()

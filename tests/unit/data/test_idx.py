@@ -35,10 +35,12 @@ def test_a_written_set_is_read_back(tmp_path: Path, folder: str, suffix: str) ->
     write_set(tmp_path / folder, suffix)
     mnist = data.load("mnist", tmp_path)
     assert (mnist.name, mnist.input_shape) == ("mnist", (1, 4, 5))
-    assert torch.equal(mnist.x_train[:, 0], torch.from_numpy(IMAGES).float() / 255)
+    pixels = (torch.from_numpy(IMAGES).double() / 255 - 0.1307) / 0.3081
+    torch.testing.assert_close(mnist.x_train[:, 0].double(), pixels, rtol=0, atol=1e-6)
     assert mnist.y_train.tolist() == [7, 0, 9]
     assert mnist.y_test.tolist() == [7, 0]
-    assert (mnist.low, mnist.high) == (0.0, 1.0)
+    bounds = (-0.1307 / 0.3081, (1 - 0.1307) / 0.3081)  # black and white, standardised
+    assert (mnist.low, mnist.high) == pytest.approx(bounds)
 
 
 def test_fashion_is_not_taken_for_mnist(tmp_path: Path) -> None:

@@ -150,3 +150,17 @@ def test_inputs_are_left_alone(batched, make_model):
         assert all(torch.equal(w.params[n], p) for n, p in old.items())
         assert not any(p.requires_grad for p in w.params.values())
     assert all(torch.equal(p, before[n]) for n, p in model.named_parameters())
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_the_order_of_names_does_not_matter(batched, make_model):
+    """Weights that were read back from disk come in any order."""
+    model, spec = make_model().double(), RECIPES["momentum"]
+    wanted = train_cohort(model, cohort(model, [4, 4]), spec, batched=batched)
+    turned = [
+        Work(dict(reversed(w.params.items())), w.x, w.y, w.generator) for w in cohort(model, [4, 4])
+    ]
+    found = train_cohort(model, turned, spec, batched=batched)
+    assert_same(found, wanted, atol=0)
+    if batched:  # a recorded graph maps what it is given by place
+        assert [list(d) for d in found] == [[n for n, _ in model.named_parameters()]] * 2

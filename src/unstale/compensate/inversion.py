@@ -1,0 +1,238 @@
+"""Conversion: a stale update into the one that its client would send today."""
+
+import copy
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from unstale.compensate import client_memory
+from unstale.compensate.base import check_fallback, fall_back
+from unstale.errors import ConfigError
+from unstale.executors import Inline, WorkerError
+from unstale.invert import Conversion, InputSpec, Request, convert_many
+from unstale.invert import Invert as InvertSettings
+from unstale.local import LocalSpec
+from unstale.params import Params, norm
+from unstale.seeding import derive
+from unstale.updates import Note, Outcome, ServerView, State, Update
+
+
+@dataclass(frozen=True, slots=True)
+class Invert(InvertSettings):
+    """Converts every stale update whose base weights are known, all of a round at once.
+
+    For each, a surrogate is found whose training from the base gives the stale update;
+    training it from today's weights gives the estimate. A conversion that failed, or is
+    not to be trusted, leaves the stale update and says why. Needs `Server(inputs=...)`.
+
+    Memory, for each of at most `max_clients` clients: a surrogate (`max_samples` inputs
+    and labels) and, with a `history` of h above 1, 2·(h−1) times the model.
+
+    Example:
+        >>> Invert(history=3, sparsity=0).lookback
+        0
+    """
+
+    warm_start: bool = True
+    """Whether a client's surrogate is kept and improved when its next update comes."""
+    max_growth: float = 10.0
+    """An estimate this many times as large as the stale update is not trusted; 0: any is."""
+    max_conversions: int | None = None
+    """The most conversions in a round, the stalest first; others are used as they came."""
+    round_seconds: float | None = None
+    """Seconds that a round's conversions may take; results then depend on the machine."""
+    max_clients: int = 1000
+    """Of how many clients something is remembered; who was converted last stays."""
+    fallback: str = "keep"
+    """What becomes of an update whose base weights are gone: `keep` or `drop`."""
+
+    def __post_init__(self) -> None:
+        # By name: super() finds the class before `slots` made it anew.
+        InvertSettings.__post_init__(self)
+        if not self.max_growth >= 0:
+            raise ConfigError(
+                f"Invert: `max_growth` should be at least 0. Found {self.max_growth!r}."
+            )
+        for name in ("max_conversions", "max_clients"):
+            value = getattr(self, name)
+            if value is None and name == "max_conversions":
+                continue
+            if type(value) is not int or value < 1:
+                raise ConfigError(
+                    f"Invert: `{name}` should be a positive integer. Found {value!r}."
+                )
+        if self.round_seconds is not None and not self.round_seconds > 0:
+            raise ConfigError(
+                f"Invert: `round_seconds` should be above 0. Found {self.round_seconds!r}."
+            )
+        check_fallback(self.fallback)
+
+    @property
+    def lookback(self) -> int:
+        """Only the base itself is read; what is fitted of the past is remembered."""
+        return 0
+
+    def init(self) -> State:
+        """Return the empty memory."""
+        return {"clients": {}}
+
+    def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
+        """Convert the round's stale updates."""
+        late = [i for i, u in enumerate(updates) if u.staleness(view.version) > 0]
+        if not late:
+            return Outcome(tuple(updates), state)
+        model, inputs = _needed(view)
+        treated: dict[int, tuple[Update | None, Note]] = {}
+        # 1. Who can be converted, within the round's budget.
+        known: dict[int, client_memory.Known] = {}
+        for i in sorted(late, key=lambda i: -updates[i].staleness(view.version)):
+            base = view.history(updates[i].base_version)
+            if base is None:
+                treated[i] = fall_back(updates[i], self.fallback, "the base weights are gone")
+            elif self.max_conversions is not None and len(known) >= self.max_conversions:
+                treated[i] = fall_back(updates[i], "keep", "the round's conversions are used up")
+            else:
+                known[i] = (updates[i], base)
+        # 2. Convert them, in the order in which they came.
+        chosen = {i: known[i] for i in sorted(known)}
+        clients = dict(state["clients"])
+        requests = [self._request(pair, chosen.values(), clients, view) for pair in chosen.values()]
+        try:
+            found = self._convert(requests, model, inputs, view)
+        except WorkerError as error:
+            for i, (update, _) in chosen.items():
+                treated[i] = fall_back(update, "keep", str(error))
+            found, requests, chosen = [], [], {}
+        # 3. What to trust, and what to remember.
+        for (i, pair), request, conversion in zip(chosen.items(), requests, found, strict=True):
+            update = pair[0]
+            entry = clients.get(update.client_id, {})
+            if fault := self._fault(update, conversion):
+                cost = {"iterations": conversion.iterations, "seconds": conversion.seconds}
+                kept, note = fall_back(update, "keep", fault)
+                treated[i] = kept, dataclasses.replace(note, detail={**note.detail, **cost})
+                if conversion.iterations and entry:  # nonsense that was not even tried is passed
+                    clients[update.client_id] = client_memory.without_surrogate(entry)
+                continue
+            treated[i] = _converted(update, conversion, request, inputs)
+            surrogate = conversion.surrogate if self.warm_start else None
+            if surrogate is not None or self.history > 1:
+                clients[update.client_id] = client_memory.remember(
+                    entry, pair, surrogate, self.history - 1, view.version
+                )
+        results = [treated.get(i, (update, None)) for i, update in enumerate(updates)]
+        return Outcome(
+            tuple(update for update, _ in results if update is not None),
+            {"clients": client_memory.latest(clients, self.max_clients)},
+            tuple(note for _, note in results if note is not None),
+        )
+
+    def _request(
+        self,
+        pair: client_memory.Known,
+        round_: Any,
+        clients: dict[str, client_memory.Entry],
+        view: ServerView,
+    ) -> Request:
+        update, base = pair
+        entry = clients.get(update.client_id, {})
+        others = [other for other in round_ if other[0].client_id == update.client_id]
+        past = client_memory.past_of(entry, others, update.base_version, self.history - 1)
+        # By what it is for, so that neither order nor other clients make a difference.
+        seed = derive(view.rng.initial_seed(), "convert", update.client_id, update.base_version)
+        warm = client_memory.surrogate_of(entry)
+        return Request(base, update.delta, update.num_examples, past, warm, seed)
+
+    def _convert(
+        self, requests: Sequence[Request], model: nn.Module, inputs: InputSpec, view: ServerView
+    ) -> list[Conversion]:
+        """Spread the requests over the workers, and put the answers back in order."""
+        if not requests:
+            return []
+        executor = view.executor or Inline()
+        count = min(executor.workers, len(requests))
+        settings = self
+        if self.round_seconds is not None:
+            each = self.round_seconds / -(-len(requests) // count)
+            each = each if self.max_seconds is None else min(each, self.max_seconds)
+            settings = dataclasses.replace(self, max_seconds=each)
+        # Dealt out like cards, so that long and short ones are spread evenly.
+        parts = [
+            _Part(requests[i::count], view.params, view.local, inputs, settings)
+            for i in range(count)
+        ]
+        here = isinstance(executor, Inline)
+        answers = executor.map(_convert_part, model if here else _structure(model), parts)
+        return [answers[i % count][i // count] for i in range(len(requests))]
+
+    def _fault(self, update: Update, conversion: Conversion) -> str:
+        """Return why the stale update is the better guess; empty where it is not."""
+        if not conversion.ok:
+            return conversion.reason
+        if self.max_growth:
+            growth = norm(conversion.delta) / norm(update.delta)
+            if not growth <= self.max_growth:
+                return f"not trusted: the estimate is {growth:.3g} times as large as the update"
+        return ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """What one worker converts of a round."""
+
+    requests: Sequence[Request]
+    current: Params
+    local: LocalSpec
+    inputs: InputSpec
+    settings: Invert
+
+
+def _convert_part(model: nn.Module, part: _Part) -> list[Conversion]:
+    return convert_many(
+        model,
+        part.requests,
+        current=part.current,
+        local=part.local,
+        inputs=part.inputs,
+        settings=part.settings,
+    )
+
+
+def _structure(model: nn.Module) -> nn.Module:
+    """Return a copy with weights of zero: they are not used, and the same for every round."""
+    blank = copy.deepcopy(model)
+    for p in blank.parameters():
+        p.grad = None
+        p.data.zero_()
+    return blank
+
+
+def _needed(view: ServerView) -> tuple[nn.Module, InputSpec]:
+    if view.model is None:
+        raise ConfigError(
+            "Conversion should have the model to train. Found none. "
+            "Pass it: Server(model, ...), or Server.load(dir, model)."
+        )
+    if view.inputs is None:
+        raise ConfigError(
+            "Conversion should know what inputs look like. Found nothing. Pass it: "
+            "Server(..., inputs=InputSpec(shape=..., classes=..., low=..., high=...))."
+        )
+    return view.model, view.inputs
+
+
+def _converted(
+    update: Update, conversion: Conversion, request: Request, inputs: InputSpec
+) -> tuple[Update, Note]:
+    warm = request.warm is not None and request.warm.fits(inputs)
+    detail = {
+        "loss": conversion.loss,
+        "iterations": conversion.iterations,
+        "seconds": conversion.seconds,
+        "start": "warm" if warm else "cold",
+    }
+    note = Note("converted", update.client_id, update.base_version, detail)
+    return dataclasses.replace(update, delta=conversion.delta), note

@@ -1,0 +1,27 @@
+"""How a run tells of its progress; the command line listens, the library is silent."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from unstale.experiment.config import ExperimentConfig
+
+
+class Progress(Protocol):
+    """Who wants to know how far a run is."""
+
+    def begin(self, config: ExperimentConfig, folder: Path) -> None:
+        """The run starts or goes on."""
+
+    def advance(self, label: str, seed: int, record: Mapping[str, Any]) -> None:
+        """A round is done, now or in an earlier process."""
+
+
+class Silent:
+    """Progress that nobody looks at."""
+
+    def begin(self, config: ExperimentConfig, folder: Path) -> None:
+        """Do nothing."""
+
+    def advance(self, label: str, seed: int, record: Mapping[str, Any]) -> None:
+        """Do nothing."""

@@ -1,0 +1,106 @@
+"""What a surrogate is: a few inputs with soft labels that stand in for a client's data."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unstale.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class InputSpec:
+    """What one input of the model looks like.
+
+    Example:
+        >>> InputSpec(shape=(1, 28, 28), classes=10, low=0.0, high=1.0).middle
+        0.5
+        >>> InputSpec(shape=(225,), classes=6).middle
+        0.0
+    """
+
+    shape: tuple[int, ...]
+    """The shape of one input, without the dimension of samples."""
+    classes: int
+    """The number of classes: the length of a soft label."""
+    low: float | None = None
+    """The least value that an input can have; None where there is none."""
+    high: float | None = None
+    """The greatest value that an input can have; None where there is none."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", tuple(self.shape))  # a TOML array is a list
+        if not self.shape or not all(type(n) is int and n > 0 for n in self.shape):
+            raise ConfigError(
+                "InputSpec: `shape` should be one or more positive integers. "
+                f"Found {self.shape!r}. Leave out the dimension of samples."
+            )
+        if type(self.classes) is not int or self.classes < 1:
+            raise ConfigError(
+                f"InputSpec: `classes` should be a positive integer. Found {self.classes!r}."
+            )
+        for name in ("low", "high"):
+            value = getattr(self, name)
+            if value is not None and not math.isfinite(value):
+                raise ConfigError(
+                    f"InputSpec: `{name}` should be finite. Found {value!r}. "
+                    "Leave it out where inputs have no bound."
+                )
+        if self.low is not None and self.high is not None and not self.low < self.high:
+            raise ConfigError(
+                f"InputSpec: `low` should be below `high`. Found {self.low} and {self.high}."
+            )
+
+    @property
+    def middle(self) -> float:
+        """The grey level: halfway between the bounds, else the allowed value nearest to 0."""
+        if self.low is not None and self.high is not None:
+            return (self.low + self.high) / 2
+        return max(0.0, self.low) if self.low is not None else min(0.0, self.high or 0.0)
+
+    @property
+    def unit(self) -> float:
+        """The range of an input, by which noise and steps are measured; 1 where unbounded."""
+        if self.low is not None and self.high is not None:
+            return self.high - self.low
+        return 1.0
+
+    def clamp(self, x: Tensor) -> Tensor:
+        """Return `x` with every value brought within the bounds."""
+        if self.low is None and self.high is None:
+            return x
+        return x.clamp(self.low, self.high)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Surrogate:
+    """A small data set that trains a model as a client's own data does.
+
+    Example:
+        >>> Surrogate(torch.zeros(2, 3), torch.zeros(2, 4)).labels[0]
+        tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
+
+    x: Tensor
+    """Inputs `[samples, ...]`."""
+    y_logits: Tensor
+    """Labels before the softmax `[samples, classes]`."""
+
+    @property
+    def labels(self) -> Tensor:
+        """The soft labels: probabilities `[samples, classes]`."""
+        return self.y_logits.softmax(-1)
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def fits(self, inputs: InputSpec) -> bool:
+        """Tell whether the tensors have this shape, at least one sample, and are finite."""
+        return (
+            len(self.x) > 0
+            and self.x.shape[1:] == inputs.shape
+            and self.y_logits.shape == (len(self.x), inputs.classes)
+            and bool(torch.isfinite(self.x).all())
+            and bool(torch.isfinite(self.y_logits).all())
+        )

@@ -1,0 +1,65 @@
+"""Tables that are written by hand name exactly what the code has."""
+
+import ast
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from doc_pages import ROOT, read, without_blocks
+
+import unstale
+from unstale import data
+from unstale.data.checking import Status
+from unstale.methods import METHODS
+
+SRC = Path(unstale.__file__).parent
+
+
+def first_cells(text, head):
+    """The code in the first cell of every row of the table whose first column is called `head`."""
+    cells, inside, found = [], False, 0
+    for line in [*without_blocks(text).splitlines(), ""]:
+        row = re.fullmatch(r"\|\s*(.*?)\s*\|.*", line)
+        if row is None:
+            inside = False
+        elif row[1].lower() == head:
+            inside, found = True, found + 1
+        elif inside and not set(row[1]) <= set(":- "):
+            cells.append(row[1])
+    assert found == 1, f"one table should begin with the column '{head}', found {found}"
+    return [match[1] for cell in cells for match in [re.match(r"\[?`([^`]+)`", cell)] if match]
+
+
+def refusal_codes():
+    """The first argument of every call of `refuse` in the package."""
+    calls = [
+        node
+        for path in SRC.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "refuse"
+    ]
+    return {ast.literal_eval(call.args[0]) for call in calls}
+
+
+def test_the_readme_lists_every_method():
+    assert sorted(first_cells(read(ROOT / "README.md"), "method")) == sorted(METHODS)
+
+
+def test_every_code_of_a_refusal_is_explained():
+    assert sorted(first_cells(read(ROOT / "docs/server.md"), "code")) == sorted(refusal_codes())
+
+
+def test_every_data_set_has_its_source():
+    assert first_cells(read(ROOT / "docs/data.md"), "data set") == list(data.names())
+
+
+def test_every_status_of_data_is_explained():
+    assert first_cells(read(ROOT / "docs/data.md"), "status") == list(get_args(Status))
+
+
+def test_a_missing_row_is_found():
+    text = "| Method | does |\n| --- | --- |\n| [`a`](x.md) | y |\n| `b` | z |\n\n| other |\n|--|\n"
+    assert first_cells(text, "method") == ["a", "b"]
+    with pytest.raises(AssertionError, match="one table"):
+        first_cells(text, "code")

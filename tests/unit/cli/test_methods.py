@@ -1,0 +1,47 @@
+import json
+
+import pytest
+
+from unstale.methods import METHODS
+
+
+def test_every_method_on_a_line(unstale):
+    result = unstale("methods")
+    assert result.code == 0
+    lines = result.out.splitlines()
+    for name, recipe in METHODS.items():
+        assert any(line.split()[0] == name and recipe.does in line for line in lines if line)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_settings_of_one(name, unstale):
+    result = unstale("methods", name)
+    assert result.code == 0
+    recipe = METHODS[name]
+    assert recipe.paper in result.out
+    for key in recipe.fields():
+        assert f"  {key} = " in result.out
+    found = json.loads(unstale("methods", name, "--json").out)
+    assert set(found["settings"]) == set(recipe.fields())
+    assert all(setting["about"] for setting in found["settings"].values())
+
+
+def test_defaults_and_docstrings(unstale):
+    found = unstale("methods", "weighted").out
+    assert "  a = 0.25\n      How steeply the weight falls." in found
+    assert "  b = 10.0\n" in found
+
+
+def test_unknown_method(unstale):
+    result = unstale("methods", "nope")
+    assert result.code == 2
+    assert result.err.startswith("Error: A method should be one of: ")
+    result = unstale("methods", "unweigted")
+    assert (result.code, result.out) == (2, "")
+    assert "Did you mean 'unweighted'?" in result.err
+
+
+def test_json(unstale):
+    found = json.loads(unstale("methods", "--json").out)
+    assert list(found) == list(METHODS)
+    assert found["drop"]["does"] == METHODS["drop"].does

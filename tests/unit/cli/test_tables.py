@@ -1,0 +1,45 @@
+import io
+
+from rich.console import Console
+
+from unstale.cli.tables import summary_table
+
+
+def shown(methods, seeds):
+    out = io.StringIO()
+    summary = {
+        "scenario": "quick", "rounds": 100, "seeds": seeds, "target": 0.8, "methods": methods
+    }  # fmt: skip
+    summary_table(summary, Console(file=out, width=140))
+    return out.getvalue()
+
+
+def figures(value, spread, to_target=12.4):
+    keys = ("accuracy", "affected_accuracy", "affected_mean")
+    return {
+        **dict.fromkeys(keys, value),
+        "rounds_to_target": to_target,
+        "spread": {**dict.fromkeys(keys, spread), "rounds_to_target": spread},
+        "seconds": 12.34,
+    }
+
+
+def test_means_and_spread():
+    text = shown({"weighted": figures(0.12345, 0.0456)}, [0, 1])
+    assert "0.123 ±0.046" in text
+    assert "12" in text
+    assert "12.3" in text
+    assert "2 seeds" in text
+    assert "standard deviation" in text
+
+
+def test_one_seed_has_no_spread():
+    text = shown({"weighted": figures(0.5, None)}, [0])
+    assert "±" not in text
+    assert "1 seed;" in text
+
+
+def test_what_has_no_value():
+    text = shown({"weighted": figures(None, None, to_target=None)}, [0])
+    assert "never" in text
+    assert "–" in text
