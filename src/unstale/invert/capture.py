@@ -27,6 +27,9 @@ class Captured:
 
     def __init__(self, descent: Descent, buffers: Buffers, pool: object) -> None:
         self.buffers = buffers
+        # The graph reads these by address and does not keep them itself. (Not the descent:
+        # it leads to the model, which must be free to go.)
+        self._constants = descent.constants()
         self._graph = torch.cuda.CUDAGraph()
         before = [t.clone() for t in buffers.tensors()]
         device = buffers.rows.device

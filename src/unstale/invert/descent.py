@@ -138,6 +138,10 @@ class Descent:
         high = inputs.high if bounded and inputs.high is not None else torch.inf
         self._low, self._high = per_entry(low, -torch.inf), per_entry(high, torch.inf)
 
+    def constants(self) -> list[Tensor]:
+        """Return the tensors that an iteration reads besides the buffers."""
+        return [self._lr, self._low, self._high]
+
     def split(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return the inputs and label logits that lie in `rows` `[clients, ...]`."""
         x = rows[:, : self._values].reshape(len(rows), self._samples, *self._inputs.shape)
