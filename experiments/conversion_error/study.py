@@ -25,96 +25,57 @@ from unstale.invert import InputSpec, Invert, Request, convert_many, preset
 from unstale.params import cosine_distance, subtract
 from unstale.seeding import derive, generator
 from unstale.sim import Scenario, ScenarioSpec, Simulation, train_cohort
-from unstale.sim.cohort import SampledCohort
+from unstale.sim.cohort import Cohort, SampledCohort, WholeCohort
 from unstale.sim.latency import NoLatency
-from unstale.sim.partition import ByUser, DirichletLabels
+from unstale.sim.partition import ByUser, DirichletLabels, OneClass, Partition
 
 STALENESS = (5, 20, 50, 100)
 CURRENT = 140
 APART = 10  # rounds between a client's updates, where several are fitted at once
 DEEPEST = 6
-SETS: dict[str, dict[str, Any]] = {
-    "mnist": {"model": "lenet", "partition": DirichletLabels(100, 450, 0.1)},
-    "fashion_mnist": {"model": "lenet", "partition": DirichletLabels(100, 450, 0.1)},
-    "hapt": {"model": "cnn1d", "partition": ByUser(), "lr": 0.03},
+MODELS = {"mnist": "lenet", "fashion_mnist": "lenet", "hapt": "cnn1d"}
+# Which clients there are, and how many take part in a round.
+SCENARIOS: dict[str, tuple[Partition, Cohort]] = {
+    "one_class": (OneClass(100, 450), SampledCohort(size=10)),
+    "dirichlet": (DirichletLabels(100, 450, 0.1), WholeCohort()),
+    "user": (ByUser(), WholeCohort()),
 }
 
 DENSE: dict[str, Any] = {"sparsity": 0.0, "at_once": 32}
-Z: dict[str, Any] = {"start": "zeros", "noise": 0.03, "lr": 0.03, "label_lr": 0.1, "at_once": 32}
-D: dict[str, Any] = {**Z, "sparsity": 0.0, "iterations": 300}
-N: dict[str, Any] = {**D, "patience": 0}
+# What was tried around the default: the start, the steps, the schedule, how much is fitted.
+COSINE: dict[str, Any] = {
+    **DENSE, "start": "zeros", "noise": 0.03, "lr": 0.03, "label_lr": 0.1, "iterations": 300,
+    "patience": 0, "schedule": "cosine",
+}  # fmt: skip
 GROUPS: dict[str, dict[str, Invert]] = {
-    "second": {
-        "plateau": Invert(**D),
-        "constant": Invert(**N),
-        "cosine": Invert(**N, schedule="cosine"),
-        "cosine 150": Invert(**{**N, "iterations": 150}, schedule="cosine"),
-        "cosine 600": Invert(**{**N, "iterations": 600}, schedule="cosine"),
-        "cosine lr .06": Invert(**{**N, "lr": 0.06}, schedule="cosine"),
-        "cosine label .3": Invert(**{**N, "label_lr": 0.3}, schedule="cosine"),
-        "cosine lr .015": Invert(**{**N, "lr": 0.015}, schedule="cosine"),
-        "cosine noise .01": Invert(**{**N, "noise": 0.01}, schedule="cosine"),
-        "cosine noise .1": Invert(**{**N, "noise": 0.1}, schedule="cosine"),
-        "cosine unbounded": Invert(**N, schedule="cosine", bounded=False),
-        "cosine l1": Invert(**N, schedule="cosine", objective="l1"),
-        "cosine 32": Invert(**N, schedule="cosine", max_samples=32),
-        "cosine 225": Invert(**N, schedule="cosine", max_samples=225),
-        "cosine h2": Invert(**N, schedule="cosine", history=2),
-        "cosine h4": Invert(**N, schedule="cosine", history=4),
-        "cosine h4 tv": Invert(**N, schedule="cosine", history=4, tv=1e-3),
-        "sparse": Invert(**{**N, "sparsity": 0.95}, schedule="cosine"),
-        "sparse h4": Invert(**{**N, "sparsity": 0.95}, schedule="cosine", history=4),
-        "sparse h6": Invert(**{**N, "sparsity": 0.95}, schedule="cosine", history=6),
-    },
     "main": {
         "default, sparsity 0": Invert(**DENSE),
         "default, sparsity 0.95": Invert(at_once=32),
-        "paper, 2000 iterations": preset("paper", **DENSE),
     },
+    "paper": {"paper, 500 iterations": preset("paper", **DENSE, iterations=500)},
     "explore": {
-        "base": Invert(**DENSE),
-        "lr .1 noise .1": Invert(**DENSE, lr=0.1, label_lr=0.1, noise=0.1),
-        "lr .1 noise .1 300": Invert(**DENSE, lr=0.1, label_lr=0.1, noise=0.1, iterations=300),
-        "lr .1 label .5 300": Invert(**DENSE, lr=0.1, label_lr=0.5, noise=0.1, iterations=300),
-        "lr .05 300": Invert(**DENSE, iterations=300),
-        "lr .02 300": Invert(**DENSE, lr=0.02, label_lr=0.2, iterations=300),
-        "cosine sched 300": Invert(**DENSE, iterations=300, schedule="cosine", patience=0),
-        "cosine sched .1 300": Invert(
-            **DENSE, lr=0.1, iterations=300, schedule="cosine", patience=0
-        ),
-        "unbounded": Invert(**DENSE, iterations=300, bounded=False),
-        "noise .1": Invert(**DENSE, iterations=300, noise=0.1),
-        "noise .3": Invert(**DENSE, iterations=300, noise=0.3),
-        "225 samples": Invert(**DENSE, iterations=300, max_samples=225),
-        "32 samples": Invert(**DENSE, iterations=300, max_samples=32),
-        "l1": Invert(**DENSE, iterations=300, objective="l1"),
-        "l2+cosine": Invert(**DENSE, iterations=300, objective="l2+cosine"),
-        "history 2": Invert(**DENSE, iterations=300, history=2),
-        "history 4": Invert(**DENSE, iterations=300, history=4),
-        "history 4 tv": Invert(**DENSE, iterations=300, history=4, tv=1e-3),
-        "tv": Invert(**DENSE, iterations=300, tv=1e-3),
-        "zeros": Invert(**DENSE, iterations=300, start="zeros"),
-        "zeros noise .1": Invert(**DENSE, iterations=300, start="zeros", noise=0.1),
-        "zeros lr .1 noise .1": Invert(
-            **DENSE, iterations=300, start="zeros", noise=0.1, lr=0.1, label_lr=0.1
-        ),
-        "zeros unbounded .1": Invert(
-            **DENSE, iterations=300, start="zeros", noise=0.1, lr=0.1, label_lr=0.1, bounded=False
-        ),
-        "zeros unbounded .05": Invert(
-            **DENSE, iterations=300, start="zeros", noise=0.1, bounded=False
-        ),
-        "zeros cosine": Invert(
-            **DENSE, iterations=300, start="zeros", noise=0.1, schedule="cosine", patience=0
-        ),
-        "zeros history 4": Invert(**DENSE, iterations=300, start="zeros", noise=0.1, history=4),
-        "sparse zeros history 6": Invert(
-            iterations=300, start="zeros", noise=0.1, history=6, at_once=32
-        ),
-        "sparse": Invert(at_once=32, iterations=300),
-        "sparse history 4": Invert(at_once=32, iterations=300, history=4),
-        "sparse history 6": Invert(at_once=32, iterations=300, history=6),
-        "sparse history 6 tv": Invert(at_once=32, iterations=300, history=6, tv=1e-3),
+        "default": Invert(**DENSE),
+        "start at zero": Invert(**{**DENSE, "start": "zeros"}),
+        "cosine": Invert(**COSINE),
+        "constant": Invert(**{**COSINE, "schedule": "constant"}),
+        "plateau": Invert(**{**COSINE, "schedule": "constant", "patience": 10}),
+        "150 iterations": Invert(**{**COSINE, "iterations": 150}),
+        "600 iterations": Invert(**{**COSINE, "iterations": 600}),
+        "lr 0.06": Invert(**{**COSINE, "lr": 0.06}),
+        "lr 0.015": Invert(**{**COSINE, "lr": 0.015}),
+        "label lr 0.3": Invert(**{**COSINE, "label_lr": 0.3}),
+        "noise 0.01": Invert(**{**COSINE, "noise": 0.01}),
+        "noise 0.1": Invert(**{**COSINE, "noise": 0.1}),
+        "unbounded": Invert(**COSINE, bounded=False),
+        "l1": Invert(**COSINE, objective="l1"),
+        "32 samples": Invert(**COSINE, max_samples=32),
+        "225 samples": Invert(**COSINE, max_samples=225),
+        "2 updates": Invert(**COSINE, history=2),
+        "4 updates": Invert(**COSINE, history=4),
+        "4 updates, tv": Invert(**COSINE, history=4, tv=1e-3),
+        "95 % sparse": Invert(**{**COSINE, "sparsity": 0.95}),
+        "95 % sparse, 4 updates": Invert(**{**COSINE, "sparsity": 0.95}, history=4),
+        "95 % sparse, 6 updates": Invert(**{**COSINE, "sparsity": 0.95}, history=6),
     },
 }
 
@@ -139,16 +100,18 @@ class Trained:
         return len(self.simulation.scenario.examples(client, 0))
 
 
-def train(name: str, root: str | None, device: str, seed: int, clients: int) -> Trained:
+def train(
+    name: str, scenario_name: str, root: str | None, device: str, seed: int, clients: int
+) -> Trained:
     """Train without delay and keep the versions that are looked at."""
-    setting = SETS[name]
+    partition, cohort = SCENARIOS[scenario_name]
     dataset = data.load(name, root)
-    spec = ScenarioSpec(setting["partition"], NoLatency(), SampledCohort(size=100))
+    spec = ScenarioSpec(partition, NoLatency(), cohort)
     scenario = Scenario(spec, dataset, seed)
     model = models.build(
-        setting["model"], dataset.input_shape, dataset.num_classes, seed=derive(seed, "model")
+        MODELS[name], dataset.input_shape, dataset.num_classes, seed=derive(seed, "model")
     ).to(device)
-    local = LocalSpec(lr=setting.get("lr", 0.01), momentum=0.5, epochs=5)
+    local = LocalSpec(lr=0.01, momentum=0.5, epochs=5)
     simulation = Simulation(
         Server(model, local=local, seed=seed),
         model,
@@ -243,6 +206,7 @@ def main() -> None:
     parser.add_argument("--data")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--sets", default="mnist")
+    parser.add_argument("--scenario", default="one_class", choices=sorted(SCENARIOS))
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--clients", type=int, default=5)
     parser.add_argument("--variants", default="main", choices=sorted(GROUPS))
@@ -251,9 +215,11 @@ def main() -> None:
     found: list[dict] = []
     for name in arguments.sets.split(","):
         for seed in map(int, arguments.seeds.split(",")):
-            trained = train(name, arguments.data, arguments.device, seed, arguments.clients)
-            found += rows(trained, GROUPS[arguments.variants], {"set": name, "seed": seed})
-            print(table([r for r in found if r["set"] == name]), flush=True)
+            trained = train(
+                name, arguments.scenario, arguments.data, arguments.device, seed, arguments.clients
+            )
+            setting = {"set": name, "scenario": arguments.scenario, "seed": seed}
+            found += rows(trained, GROUPS[arguments.variants], setting)
             if arguments.out:
                 arguments.out.write_text(json.dumps(found, indent=0) + "\n")
     print(table(found))

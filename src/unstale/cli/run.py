@@ -20,6 +20,7 @@ from unstale.cli.options import HELP
 @click.option("--out", type=click.Path(path_type=Path), help="The run folder [runs/NAME-NNN].")
 @click.option("--resume", is_flag=True, help="Go on with the latest run (or --out) that stopped.")
 @click.option("--seeds", metavar="0,1,2", help="Instead of the file's seeds.")
+@click.option("--methods", metavar="A,B", help="Only these of the file's methods, by label.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a setting.")
 @click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1, …")
 @click.option("--data", "data_root", metavar="DIR", help="The data root; else UNSTALE_DATA.")
@@ -30,6 +31,7 @@ def run(
     out: Path | None,
     resume: bool,
     seeds: str | None,
+    methods: str | None,
     overrides: tuple[str, ...],
     device: str,
     data_root: str | None,
@@ -49,7 +51,12 @@ def run(
         run_experiment,
     )
 
-    config = load_experiment(experiment, overrides=overrides, seeds=_parse_seeds(seeds))
+    config = load_experiment(
+        experiment,
+        overrides=overrides,
+        seeds=_parse_seeds(seeds),
+        methods=None if methods is None else methods.split(","),
+    )
     parent = Path("runs")
     if out is not None:
         folder = RunFolder(out)
@@ -82,7 +89,15 @@ def run(
                 page = write_report(folder.path)
     except KeyboardInterrupt:
         command = _resume_command(
-            experiment, folder.path, overrides, seeds, device, data_root, as_json, no_report
+            experiment,
+            folder.path,
+            overrides,
+            seeds,
+            methods,
+            device,
+            data_root,
+            as_json,
+            no_report,
         )
         click.echo(f"\nStopped. Go on with: {command}", err=True)
         return 1
@@ -139,6 +154,7 @@ def _resume_command(
     folder: Path,
     overrides: tuple[str, ...],
     seeds: str | None,
+    methods: str | None,
     device: str,
     data_root: str | None,
     as_json: bool,
@@ -148,6 +164,7 @@ def _resume_command(
     parts = ["unstale", "run", experiment, "--out", str(folder), "--resume"]
     parts += [part for override in overrides for part in ("--set", override)]
     parts += ["--seeds", seeds] if seeds else []
+    parts += ["--methods", methods] if methods else []
     parts += ["--device", device] if device != "cpu" else []
     parts += ["--data", data_root] if data_root else []
     parts += ["--json"] if as_json else []

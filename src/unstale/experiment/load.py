@@ -1,5 +1,6 @@
 """Experiments from TOML files and from the package, with overrides from the command line."""
 
+import dataclasses
 import tomllib
 from collections.abc import Sequence
 from importlib import resources
@@ -19,6 +20,7 @@ def load_experiment(
     *,
     overrides: Sequence[str] = (),
     seeds: Sequence[int] | None = None,
+    methods: Sequence[str] | None = None,
 ) -> ExperimentConfig:
     """Read, override and check an experiment.
 
@@ -27,6 +29,7 @@ def load_experiment(
         overrides: `key=value` each, the key dotted (`local.lr=0.1`, `methods.weighted.a=1`),
             the value as TOML or else as text.
         seeds: Instead of the file's seeds.
+        methods: The labels of the methods to run, if not all of the file's.
 
     Raises:
         ConfigError: If anything is wrong with the file or an override.
@@ -40,7 +43,16 @@ def load_experiment(
         part = table.get(key)
         if isinstance(part, dict) and isinstance(part.get("path"), str) and folder is not None:
             part["path"] = str((folder / part["path"]).resolve())
-    return parse(table)
+    config = parse(table)
+    if methods is None:
+        return config
+    by_label = {method.label: method for method in config.methods}
+    for label in methods:
+        if label not in by_label:
+            raise UnknownNameError("A method of --methods", label, by_label)
+    # In the file's order, each once: the same choice gives the same run.
+    chosen = tuple(method for label, method in by_label.items() if label in methods)
+    return dataclasses.replace(config, methods=chosen)
 
 
 def _read(source: str | Path) -> tuple[dict[str, Any], Path | None]:

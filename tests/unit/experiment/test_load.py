@@ -145,3 +145,10 @@ def test_traces_lie_beside_the_file(file, tmp_path, monkeypatch):
 def test_loading_twice_is_the_same(file):
     assert load_experiment(file, overrides=["local.lr=2"]) != load_experiment(file)
     assert load_experiment(file) == load_experiment(file)
+
+
+def test_some_of_the_methods_by_label():
+    chosen = load_experiment(methods=["weighted", "unstale", "weighted"])
+    assert [m.label for m in chosen.methods] == ["unstale", "weighted"]
+    with pytest.raises(UnknownNameError, match="Did you mean 'weighted'"):
+        load_experiment(methods=["wighted"])
