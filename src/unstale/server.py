@@ -13,11 +13,12 @@ from unstale.aggregate import Aggregator
 from unstale.checkpoint import Checkpoints, ReadParams
 from unstale.checks import Limits, check_update, is_client_id, refuse, shown
 from unstale.compensate import Compensator
+from unstale.compensate.base import surrogates_of
 from unstale.describe import describe_method, rebuild_method
 from unstale.errors import CheckpointError, ConfigError
 from unstale.executors import Executor
 from unstale.history import History, HistorySpec
-from unstale.invert import InputSpec
+from unstale.invert import InputSpec, Surrogate
 from unstale.local import LocalSpec
 from unstale.methods import Method, as_method
 from unstale.params import Params, clone, params_of
@@ -136,6 +137,14 @@ class Server:
         """Return the weights of a version, or None if they are not kept. Do not change them."""
         with self._lock:
             return self._history.get(version)
+
+    def surrogates(self) -> dict[str, Surrogate]:
+        """Return the surrogates that the method keeps, by client; none where it makes none.
+
+        Do not change them: the next conversion begins with them.
+        """
+        with self._lock:
+            return surrogates_of(self.method.compensator, self._state.compensator)
 
     def check_out(self, client_id: str) -> tuple[int, dict[str, torch.Tensor]]:
         """Hand out the current model; its version is kept until the client answers."""

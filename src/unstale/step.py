@@ -6,6 +6,7 @@ Checking happens when an update is submitted (`checks.py`); the rest is here.
 """
 
 import dataclasses
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -80,9 +81,62 @@ class Report:
             "notes": dict(sorted(Counter(note.kind for note in self.notes).items())),
             "conversions": self.count("converted"),
             "iterations": sum(int(n.detail.get("iterations", 0)) for n in self.notes),
+            **_told_in_full(self.notes),
             "history": dict(self.history),
             "seconds": self.seconds,
         }
+
+
+def _told_in_full(notes: Sequence[Note]) -> dict[str, Any]:
+    """Return what a count would not tell, by kind; kinds without a note are left out.
+
+    Seconds are not among it: all but a line's own `seconds` is the same in a repeated run.
+    """
+
+    def of(kind: str) -> list[Note]:
+        return [note for note in notes if note.kind == kind]
+
+    converted = [
+        {
+            "client": note.client_id,
+            "base_version": note.base_version,
+            "loss": _short(note.detail.get("loss")),
+            "iterations": note.detail.get("iterations", 0),
+            "start": note.detail.get("start", "cold"),
+            **(
+                {"curve": [[at, _short(loss)] for at, loss in note.detail["curve"]]}
+                if "curve" in note.detail
+                else {}
+            ),
+        }
+        for note in of("converted")
+    ]
+    fallbacks = [
+        {"client": note.client_id, "reason": str(note.detail.get("reason", ""))}
+        for note in of("fallback")
+    ]
+    gamma = {note.client_id: _short(note.detail.get("gamma")) for note in of("switched")}
+    measured = [
+        {
+            "client": note.client_id,
+            "version": note.detail.get("version", note.base_version),
+            "e1": _short(note.detail.get("estimate_error")),
+            "e2": _short(note.detail.get("stale_error")),
+        }
+        for note in of("measured")
+    ]
+    told: dict[str, Any] = {
+        "converted": converted,
+        "fallbacks": fallbacks,
+        "gamma": gamma,
+        "measured": measured,
+    }
+    return {kind: found for kind, found in told.items() if found}
+
+
+def _short(value: float | None) -> float | None:
+    """Return a number with the digits that mean something; None for what is no JSON."""
+    return None if value is None or not math.isfinite(value) else float(f"{value:.5g}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

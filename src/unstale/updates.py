@@ -67,8 +67,9 @@ class Note:
     came; `discarded` where the whole round's result was not finite."""
     client_id: str
     base_version: int
-    detail: Mapping[str, float | int | str] = field(default_factory=dict)
-    """Numbers and words about it, such as the weight, or why it fell back."""
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    """Numbers and words about it, such as the weight, or why it fell back; of some conversions
+    also `curve`, pairs of iteration and loss."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

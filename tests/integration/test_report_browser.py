@@ -210,7 +210,8 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Path:
         classes=tuple(f"a class with a long name {i}" for i in range(10)),
     )
     long = "invert-with-a-label-that-goes-on-and-on-far-beyond-the-width-of-a-phone"
-    (folder / "rounds" / "invert").rename(folder / "rounds" / long)
+    for kind in ("rounds", "surrogates"):
+        (folder / kind / "invert").rename(folder / kind / long)
     for name in ("config.json", "summary.json", "timing.json"):
         path = folder / name
         path.write_text(path.read_text().replace('"invert"', json.dumps(long)))
@@ -250,7 +251,8 @@ def test_every_chart_is_drawn_without_a_complaint(
         f"chart-{name}"
         for name in (
             *("affected_accuracy", "clients", "staleness", "conversions"),
-            *("fallbacks", "refusals", "update_error"),
+            *("fallbacks", "refusals", "update_error", "fit_curves", "fit_loss"),
+            *("fit_iterations", "gamma", "late_truth"),
         )
     }
     assert marks["chart-affected_accuracy"] == 500
@@ -320,7 +322,9 @@ def press(browser: Browser, key: str) -> None:
             type=kind,
             key=key,
             code="Space" if key == " " else key,
-            windowsVirtualKeyCode={"Enter": 13, " ": 32, "ArrowRight": 39, "Tab": 9}.get(key, 0),
+            windowsVirtualKeyCode={"Enter": 13, " ": 32, "ArrowRight": 39, "Tab": 9, "End": 35}.get(
+                key, 0
+            ),
             **({"text": typed} if typed and kind == "keyDown" else {}),
         )
 
@@ -390,9 +394,42 @@ def test_without_scripts_there_are_pictures(browser: Browser, report: Path) -> N
         "[...document.querySelectorAll('figure.chart')].map((figure) =>"
         " figure.querySelector('noscript img')?.naturalWidth ?? 0)"
     )
-    assert len(sizes) == 7
+    assert len(sizes) == 12
     assert all(size > 300 for size in sizes), sizes
     assert overflow(browser) <= 0
+
+
+def test_surrogates_are_pictures_that_load(browser: Browser, report: Path) -> None:
+    for scripts in (True, False):
+        browser.open(report, scripts=scripts)
+        sizes = browser.value(
+            "[...document.querySelectorAll('.samples img')].map((img) =>"
+            " [img.naturalWidth, img.naturalHeight, img.getBoundingClientRect().width > 30])"
+        )
+        assert sizes == [[8, 8, True]] * 24
+    browser.open(report, width=320, height=568)
+    assert overflow(browser) <= 0
+
+
+def test_a_logarithmic_axis_is_one(browser: Browser, report: Path) -> None:
+    browser.open(report)
+    # Equal factors are equally far apart: 0.01 to 0.02 as 0.1 to 0.2.
+    at = browser.value(
+        "Object.fromEntries([...document.querySelectorAll('#chart-update_error svg text')]"
+        ".filter((t) => t.getAttribute('text-anchor') === 'end')"
+        ".map((t) => [t.textContent, Number(t.getAttribute('y'))]))"
+    )
+    assert at["0.01"] - at["0.02"] == pytest.approx(at["0.1"] - at["0.2"], abs=0.2)
+    assert at["0.01"] > at["0.02"] > at["0.1"]
+
+
+def test_the_fates_of_a_round_can_be_read(browser: Browser, report: Path) -> None:
+    browser.open(report)
+    browser.value("document.querySelector('#chart-conversions .hit').focus()")
+    press(browser, "End")
+    tip = browser.value("document.querySelector('#chart-conversions .tip').innerText")
+    assert tip.startswith("round 100\n")
+    assert "switched back" in tip
 
 
 def test_hostile_names_do_nothing(browser: Browser, tmp_path: Path) -> None:
@@ -401,6 +438,10 @@ def test_hostile_names_do_nothing(browser: Browser, tmp_path: Path) -> None:
         title="<img src=x onerror=window.pwned=1>",
         classes=tuple(f"</script><script>window.pwned={i}</script>" for i in range(10)),
     )
+    hostile = "<img src=x onerror=window.pwned=2>"
+    for path in (folder / "rounds" / "invert").glob("*"), (folder / "surrogates").rglob("*.json"):
+        for file in path:
+            file.write_text(file.read_text().replace("client-25", hostile))
     browser.open(write_report(folder))
     assert browser.value("typeof window.pwned") == "undefined"
     assert browser.value("document.querySelector('h1').textContent").startswith("<img")

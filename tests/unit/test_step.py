@@ -128,3 +128,44 @@ def test_an_empty_rounds_line_has_no_numbers_made_up():
     line = json.loads(json.dumps(run([]).report.to_json(), allow_nan=False))
     assert line["staleness"] == {"mean": None, "max": None, "counts": {}}
     assert (line["arrivals"], line["changed"]) == (0, False)
+
+
+@dataclass(frozen=True, slots=True)
+class Tell(Stateless):
+    """Leaves updates as they are and tells what it is given to tell."""
+
+    notes: tuple
+
+    def apply(self, updates, state, view):
+        return us.Outcome(tuple(updates), state, self.notes)
+
+
+def test_conversions_are_told_in_full():
+    curve = ((1, 0.987654321), (25, math.inf))
+    seconds = {"seconds": 1.5}
+    notes = (
+        us.Note("converted", "a", 2, {"loss": 0.0123456789, "iterations": 25, "start": "warm"}),
+        us.Note(
+            "converted", "b", 1,
+            {"loss": math.nan, "iterations": 9, "start": "cold", "curve": curve, **seconds},
+        ),
+        us.Note("fallback", "c", 1, {"did": "keep", "reason": "why", "iterations": 3, **seconds}),
+        us.Note("switched", "d", 3, {"gamma": 0.25}),
+        us.Note("measured", "d", 3, {"version": 4, "estimate_error": 0.2, "stale_error": 0.1}),
+    )  # fmt: skip
+    report = run([update("a", 5, 1, 1, 1)], us.Method(Tell(notes))).report
+    line = json.loads(json.dumps(report.to_json(), allow_nan=False))
+    assert line["converted"] == [
+        {"client": "a", "base_version": 2, "loss": 0.012346, "iterations": 25, "start": "warm"},
+        {"client": "b", "base_version": 1, "loss": None, "iterations": 9, "start": "cold",
+         "curve": [[1, 0.98765], [25, None]]},
+    ]  # fmt: skip
+    assert line["fallbacks"] == [{"client": "c", "reason": "why"}]
+    assert line["gamma"] == {"d": 0.25}
+    assert line["measured"] == [{"client": "d", "version": 4, "e1": 0.2, "e2": 0.1}]
+    assert line["iterations"] == 37
+
+
+def test_what_did_not_happen_is_not_told():
+    line = run([update("a", 5, 1, 1, 1)]).report.to_json()
+    assert not {"converted", "fallbacks", "gamma", "measured"} & set(line)

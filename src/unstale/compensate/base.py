@@ -5,10 +5,11 @@ state that `init` makes and `apply` passes on, so that saving, resuming and
 replaying need nothing from the compensator itself.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from unstale.errors import ConfigError
+from unstale.invert import Surrogate
 from unstale.updates import Note, Outcome, ServerView, State, Update
 
 # What becomes of one stale update: the update to go on with (None: dropped) and a note.
@@ -37,6 +38,22 @@ class Compensator(Protocol):
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
         """Compensate one round's updates. Called every round, also without updates."""
         ...
+
+
+@runtime_checkable
+class HoldsSurrogates(Protocol):
+    """A compensator that makes surrogates, or wraps one that does."""
+
+    def surrogates(self, state: State) -> Mapping[str, Surrogate]:
+        """Return the surrogates in its memory, by client."""
+        ...
+
+
+def surrogates_of(compensator: Compensator, state: State) -> dict[str, Surrogate]:
+    """Return the surrogates that a compensator keeps, by client; none where it makes none."""
+    if not isinstance(compensator, HoldsSurrogates):
+        return {}
+    return dict(compensator.surrogates(state))
 
 
 class Stateless:

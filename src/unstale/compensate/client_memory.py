@@ -1,8 +1,8 @@
 """What is remembered of a client between its conversions.
 
 An entry is plain state: `version` (the base of the newest update that was
-converted), `seen` (when that was), `x` and `y_logits` (its surrogate) and
-`past` (its last updates, oldest first, each with `version`, `base`, `delta`).
+converted), `seen` (when that was), `count` (how often), `x` and `y_logits` (its
+surrogate) and `past` (its last updates, oldest first, each with `version`, `base`, `delta`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -49,7 +49,7 @@ def remember(
     """
     update, base = known
     version = update.base_version
-    after = {**entry, "seen": now}
+    after = {**entry, "seen": now, "count": entry.get("count", 0) + 1}
     if version >= entry.get("version", -1):
         after["version"] = version
         if surrogate is not None:

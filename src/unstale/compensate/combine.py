@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unstale.compensate.base import Compensator
+from unstale.compensate.base import Compensator, surrogates_of
 from unstale.errors import ConfigError
+from unstale.invert import Surrogate
 from unstale.updates import Note, Outcome, ServerView, State, Update
 
 
@@ -31,6 +32,13 @@ class Chain:
     def init(self) -> State:
         """Return the parts' memories, in order."""
         return {"parts": [part.init() for part in self.parts]}
+
+    def surrogates(self, state: State) -> dict[str, Surrogate]:
+        """Return those of all parts; of two for one client, the later part's."""
+        found: dict[str, Surrogate] = {}
+        for part, memory in zip(self.parts, state["parts"], strict=True):
+            found |= surrogates_of(part, memory)
+        return found
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
         """Hand each part the updates that the one before returned."""

@@ -4,10 +4,11 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unstale.compensate.base import Compensator
+from unstale.compensate.base import Compensator, surrogates_of
 from unstale.compensate.inversion import Invert
 from unstale.compensate.switching import SwitchBack
 from unstale.compensate.uniqueness import OnlyUnique
+from unstale.invert import Surrogate
 from unstale.updates import Outcome, ServerView, State, Update
 
 
@@ -73,6 +74,10 @@ class ConvertStale(Invert):
     def init(self) -> State:
         """Return the parts' memory."""
         return self.composed.init()
+
+    def surrogates(self, state: State) -> dict[str, Surrogate]:
+        """Return those of the parts."""
+        return surrogates_of(self.composed, state)
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
         """Hand the round to the parts."""

@@ -12,12 +12,16 @@ from unstale.compensate import client_memory
 from unstale.compensate.base import check_fallback, fall_back
 from unstale.errors import ConfigError
 from unstale.executors import Inline, WorkerError
-from unstale.invert import Conversion, InputSpec, Request, convert_many
+from unstale.invert import Conversion, InputSpec, Request, Surrogate, convert_many
 from unstale.invert import Invert as InvertSettings
 from unstale.local import LocalSpec
 from unstale.params import Params, norm
 from unstale.seeding import derive
 from unstale.updates import Note, Outcome, ServerView, State, Update
+
+# A client's first conversion (cold), its second (warm) and then every so many tell their loss
+# at so many of the iterations.
+CURVE_EVERY, CURVE_POINTS = 10, 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +121,7 @@ class Invert(InvertSettings):
                 if conversion.iterations and entry:  # nonsense that was not even tried is passed
                     clients[update.client_id] = client_memory.without_surrogate(entry)
                 continue
-            treated[i] = _converted(update, conversion, request, inputs)
+            treated[i] = _converted(update, conversion, request, inputs, entry.get("count", 0))
             surrogate = conversion.surrogate if self.warm_start else None
             if surrogate is not None or self.history > 1:
                 clients[update.client_id] = client_memory.remember(
@@ -129,6 +133,11 @@ class Invert(InvertSettings):
             {"clients": client_memory.latest(clients, self.max_clients)},
             tuple(note for _, note in results if note is not None),
         )
+
+    def surrogates(self, state: State) -> dict[str, Surrogate]:
+        """Return the surrogates that are kept, by client."""
+        found = {c: client_memory.surrogate_of(entry) for c, entry in state["clients"].items()}
+        return {client: surrogate for client, surrogate in found.items() if surrogate is not None}
 
     def _request(
         self,
@@ -225,14 +234,24 @@ def _needed(view: ServerView) -> tuple[nn.Module, InputSpec]:
 
 
 def _converted(
-    update: Update, conversion: Conversion, request: Request, inputs: InputSpec
+    update: Update, conversion: Conversion, request: Request, inputs: InputSpec, before: int
 ) -> tuple[Update, Note]:
     warm = request.warm is not None and request.warm.fits(inputs)
-    detail = {
+    detail: dict[str, Any] = {
         "loss": conversion.loss,
         "iterations": conversion.iterations,
         "seconds": conversion.seconds,
         "start": "warm" if warm else "cold",
     }
+    if not warm or before == 1 or before % CURVE_EVERY == 0:
+        detail["curve"] = _curve(conversion.losses)
     note = Note("converted", update.client_id, update.base_version, detail)
     return dataclasses.replace(update, delta=conversion.delta), note
+
+
+def _curve(losses: Sequence[float]) -> tuple[tuple[int, float], ...]:
+    """Return pairs of iteration, from 1, and loss: denser at the start, where it falls."""
+    last = len(losses) - 1
+    steps = CURVE_POINTS - 1
+    chosen = sorted({round(last * (i / steps) ** 2) for i in range(CURVE_POINTS)}) if losses else ()
+    return tuple((i + 1, losses[i]) for i in chosen)

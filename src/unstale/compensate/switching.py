@@ -24,9 +24,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from unstale.compensate.base import Compensator
+from unstale.compensate.base import Compensator, surrogates_of
 from unstale.compensate.wrapping import check_inner, in_order, is_kept, key_of
 from unstale.errors import ConfigError
+from unstale.invert import Surrogate
 from unstale.invert.objective import disparity_of
 from unstale.params import Params, add, flatten, scale
 from unstale.updates import Note, Outcome, ServerView, State, Update
@@ -95,6 +96,10 @@ class SwitchBack:
             return 1.0
         width = self.window * switched
         return max(0.0, 1.0 - (version - switched) / width) if width > 0 else 0.0
+
+    def surrogates(self, state: State) -> dict[str, Surrogate]:
+        """Return those of the inner one."""
+        return surrogates_of(self.inner, state["inner"])
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
         """Compare earlier estimates with what has come, then estimate and mix."""

@@ -25,9 +25,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unstale.compensate.base import Compensator
+from unstale.compensate.base import Compensator, surrogates_of
 from unstale.compensate.wrapping import check_inner, in_order, is_kept
 from unstale.errors import ConfigError
+from unstale.invert import Surrogate
 from unstale.params import Params, flatten
 from unstale.updates import Note, Outcome, ServerView, State, Update
 
@@ -95,6 +96,10 @@ class OnlyUnique:
     def init(self) -> State:
         """Return the inner memory, and no directions."""
         return {"inner": self.inner.init(), "directions": {}}
+
+    def surrogates(self, state: State) -> dict[str, Surrogate]:
+        """Return those of the inner one."""
+        return surrogates_of(self.inner, state["inner"])
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
         """Hand unique and fresh updates to the inner one; pass the others as they came."""

@@ -6,6 +6,7 @@ environment.json                   versions, commit, hardware, command
 scenario/seed-0.json               who is slow and what everyone holds
 rounds/<label>/seed-0.jsonl        one line per round
 checkpoints/<label>/seed-0/        while running: the last two; then final.safetensors
+surrogates/<label>/seed-0.json     some of what a converting method made, at its end
 summary.json                       the figures, when all is done
 timing.json                        seconds, apart from the figures: they differ from run to run
 report.html  plots/*.png           made from the above
@@ -46,6 +47,10 @@ class RunFolder:
     def checkpoints_path(self, label: str, seed: int) -> Path:
         """The checkpoints of one method with one seed."""
         return self.path / "checkpoints" / label / f"seed-{seed}"
+
+    def surrogates_path(self, label: str, seed: int) -> Path:
+        """Some surrogates of one method with one seed; there for methods that make some."""
+        return self.path / "surrogates" / label / f"seed-{seed}.json"
 
     def scenario_path(self, seed: int) -> Path:
         """The description of a seed's scenario."""

@@ -12,6 +12,7 @@ from unstale.errors import CheckpointError
 from unstale.experiment.config import ExperimentConfig, MethodConfig
 from unstale.experiment.folder import Lines, RunFolder
 from unstale.experiment.progress import Progress
+from unstale.experiment.surrogates import write_surrogates
 from unstale.sim import Simulation
 
 logger = logging.getLogger(__name__)
@@ -65,6 +66,7 @@ def run_method(
             _save(simulation, checkpoints, lines)
         raise
     lines.flush()
+    write_surrogates(folder.surrogates_path(method.label, seed), simulation.server)
     # First the new, then away with the old: a crash between the two costs nothing.
     save_tensors(place / FINAL, simulation.server.params)
     _remove_all_but_final(place)

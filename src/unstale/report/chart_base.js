@@ -42,6 +42,39 @@ const Unstale = (() => {
     return values.map((v) => v.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
   }
 
+  // A logarithmic axis goes from one of 1, 2, 5, 10, … below the lowest value upwards.
+  function logScale(from, to, start, end) {
+    const linear = scale(Math.log10(from), Math.log10(to), start, end);
+    return (value) => linear(Math.log10(value));
+  }
+  function logRange(values) {
+    const [low, high] = [Math.min(...values), Math.max(...values)];
+    const power = 10 ** Math.floor(Math.log10(low));
+    const from = [5, 2, 1].map((m) => m * power).find((v) => v <= low * 1.000001);
+    return [from, Math.max(high * 1.08, from * 2)];
+  }
+  // Powers of ten, with 2 and 5 between them where there is room; the lowest is the axis.
+  function logTicks(low, high, count) {
+    const found = [];
+    for (let k = Math.floor(Math.log10(low)); k <= Math.log10(high); k++) {
+      for (const m of [1, 2, 5]) found.push(Number((m * 10 ** k).toPrecision(1)));
+    }
+    const inside = found.filter((v) => v >= low * 0.999 && v <= high * 1.001);
+    if (inside.length < 3) return ticks(low, high, count).filter((v) => v > 0);
+    const tens = inside.filter((v) => Number.isInteger(Math.round(Math.log10(v) * 1e6) / 1e6));
+    if (inside.length <= count + 1) return inside;
+    const every = Math.ceil(tens.length / count);
+    return [inside[0], ...tens.filter((v, i) => i % every === 0 && v > inside[0] * 1.5)];
+  }
+  function logText(values) {
+    return values.map((v) => (v >= 0.0001 && v < 1e5 ? v.toLocaleString("en", { maximumFractionDigits: 4 }) : v.toExponential(0)));
+  }
+  // Three digits that count, as people write them.
+  function precise(value) {
+    if (value === 0) return "0";
+    return Math.abs(value) >= 0.0001 ? Number(value.toPrecision(3)).toLocaleString("en", { maximumFractionDigits: 6 }) : value.toExponential(1);
+  }
+
   function number(value, digits) {
     return value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: Number.isInteger(value) ? 0 : digits });
   }
@@ -58,8 +91,8 @@ const Unstale = (() => {
       el("title", { id: `${id}-title` }, spec.title), el("desc", { id: `${id}-desc` }, spec.desc));
   }
 
-  function yAxis(svg, values, y, left, right, label) {
-    tickText(values).forEach((text, i) => {
+  function yAxis(svg, values, y, left, right, label, texts = tickText(values)) {
+    texts.forEach((text, i) => {
       const at = y(values[i]);
       svg.append(el("line", { class: i ? "grid" : "axis", x1: left, x2: right, y1: at, y2: at }),
         el("text", { x: left - 8, y: at + 4, "text-anchor": "end" }, text));
@@ -67,8 +100,7 @@ const Unstale = (() => {
     svg.append(el("text", { x: 0, y: 11 }, label));
   }
 
-  function xAxis(svg, values, x, bottom, right, label) {
-    const texts = tickText(values);
+  function xAxis(svg, values, x, bottom, right, label, texts = tickText(values)) {
     values.forEach((value, i) => svg.append(el("text", { x: x(value), y: bottom + 18, "text-anchor": "middle" }, texts[i])));
     svg.append(el("text", { x: right, y: bottom + 34, "text-anchor": "end" }, label));
   }
@@ -128,5 +160,5 @@ const Unstale = (() => {
     return svg;
   }
 
-  return { el, html, scale, ticks, number, clip, canvas, yAxis, xAxis, readout, swatch, kinds: {} };
+  return { el, html, scale, ticks, tickText, logScale, logRange, logTicks, logText, precise, number, clip, canvas, yAxis, xAxis, readout, swatch, kinds: {} };
 })();

@@ -1,6 +1,10 @@
 // Lines over rounds, one for each method, with bands, direct labels and a legend that toggles.
 Unstale.kinds.lines = (figure, spec, shared) => {
-  const { el, html, scale, ticks, number, clip, canvas, yAxis, xAxis, readout, swatch } = Unstale;
+  const { el, html, scale, ticks, tickText, logScale, logRange, logTicks, logText, precise, number, clip, canvas, yAxis, xAxis, readout, swatch } = Unstale;
+  // A tip with more lines than this would cover the chart.
+  const MAX_TOLD = 12;
+  const told = (value) => (spec.y.log ? precise(value) : number(value, spec.y.digits));
+  const nameOf = (s) => [s.name ? (labels.length > 1 ? `${s.method}, ${s.name}` : s.name) : s.method, s.variant].filter(Boolean).join(", ");
   const plot = figure.querySelector(".plot");
   const aim = readout(plot);
   const labels = [...new Set(spec.series.map((s) => s.method))];
@@ -34,19 +38,23 @@ Unstale.kinds.lines = (figure, spec, shared) => {
     const width = plot.clientWidth || 640;
     const height = spec.small ? 210 : Math.round(Math.max(270, Math.min(width * 0.42, spec.hero ? 430 : 340)));
     const shown = spec.series.filter((s) => !shared.hidden.has(s.method));
-    const highest = Math.max(...spec.series.flatMap((s) => s.high || s.mean), 1e-9);
-    const yMax = spec.y.max ?? highest * 1.06;
-    const yTicks = ticks(spec.y.min ?? 0, yMax, spec.small ? 4 : 5);
-    const named = !spec.small && width > 620 && new Set(shown.map((s) => s.method)).size <= 8;
+    const values = spec.series.flatMap((s) => [...(s.low || []), ...(s.high || []), ...s.mean]);
+    const [yMin, yMax] = spec.y.log ? logRange(values) : [spec.y.min ?? 0, spec.y.max ?? Math.max(...values, 1e-9) * 1.06];
+    const yTicks = (spec.y.log ? logTicks : ticks)(yMin, yMax, spec.small ? 4 : 5);
+    const yTexts = (spec.y.log ? logText : tickText)(yTicks);
+    const named = !spec.small && !spec.thin && width > 620 && new Set(shown.map((s) => s.method)).size <= 8;
     const longest = Math.max(0, ...labels.map((l) => clip(l, 18).length));
-    const left = 16 + 7 * Math.max(...yTicks.map((t) => number(t, 4).replace(/0+$/, "").length), 3);
+    const left = 16 + 7 * Math.max(...yTexts.map((text) => text.length), 3);
     const right = width - (named ? 20 + 7.2 * longest : 10);
     const [top, bottom] = [26, height - 40];
-    const x = scale(0, Math.max(spec.x.max, 1), left, right);
-    const y = scale(spec.y.min ?? 0, yMax, bottom, top);
+    const xMax = Math.max(spec.x.max, spec.x.log ? 2 : 1);
+    const x = spec.x.log ? logScale(1, xMax, left, right) : scale(0, xMax, left, right);
+    const y = (spec.y.log ? logScale : scale)(yMin, yMax, bottom, top);
     const svg = canvas(spec, figure.id, width, height);
-    yAxis(svg, yTicks, y, left, right, spec.y.label);
-    xAxis(svg, ticks(0, Math.max(spec.x.max, 1), Math.max(2, Math.min(10, (right - left) / 80))), x, bottom, right, spec.x.label);
+    yAxis(svg, yTicks, y, left, right, spec.y.label, yTexts);
+    const xCount = Math.max(2, Math.min(10, (right - left) / 80));
+    const xTicks = spec.x.log ? logTicks(1, xMax, Math.max(xCount, 8)) : ticks(0, xMax, xCount);
+    xAxis(svg, xTicks, x, bottom, right, spec.x.label, (spec.x.log ? logText : tickText)(xTicks));
     for (const mark of spec.marks || []) {
       svg.append(el("line", { class: "target", x1: left, x2: right, y1: y(mark.y), y2: y(mark.y) }),
         el("text", { class: "halo", x: left + 6, y: y(mark.y) - 6 }, mark.label));
@@ -63,7 +71,7 @@ Unstale.kinds.lines = (figure, spec, shared) => {
 
   function drawSeries(series, x, y) {
     const style = look(series.method);
-    const group = el("g", { class: "series", style: style.css, "data-method": series.method });
+    const group = el("g", { class: spec.thin ? "series thin" : "series", style: style.css, "data-method": series.method });
     const path = (values) => values.map((v, i) => `${x(series.x[i]).toFixed(1)},${y(v).toFixed(1)}`);
     if (series.low && !series.variant) {
       group.append(el("path", { class: "band", d: `M${path(series.high).join("L")}L${path(series.low).reverse().join("L")}Z` }));
@@ -104,15 +112,14 @@ Unstale.kinds.lines = (figure, spec, shared) => {
         cursor.replaceChildren(el("line", { class: "cursor", x1: x(round), x2: x(round), y1: top, y2: bottom }),
           ...found.map(({ s, i }) => el("circle", { class: "point", style: look(s.method).css, cx: x(round), cy: y(s.mean[i]), r: 4 })));
         cursor.setAttribute("visibility", "visible");
-        return {
-          title: `${spec.x.label} ${round}`,
-          rows: found.map(({ s, i }) => ({
-            style: look(s.method).css,
-            dash: s.variant ? "2 2" : look(s.method).dash,
-            label: s.variant ? `${s.method}, ${s.variant}` : s.method,
-            value: number(s.mean[i], spec.y.digits),
-          })),
-        };
+        const rows = found.slice(0, MAX_TOLD).map(({ s, i }) => ({
+          style: look(s.method).css,
+          dash: s.variant ? "2 2" : look(s.method).dash,
+          label: nameOf(s),
+          value: told(s.mean[i]),
+        }));
+        if (found.length > MAX_TOLD) rows.push({ label: `and ${found.length - MAX_TOLD} more`, value: "" });
+        return { title: `${spec.x.label} ${round}`, rows };
       },
     };
   }

@@ -40,16 +40,40 @@ def short(value: float, digits: int = 4) -> float | int:
     return int(rounded) if rounded == int(rounded) else rounded
 
 
-def series_data(label: str, series: Series, *, digits: int = 4) -> dict[str, Any]:
-    """Return a line in the form that `chart_lines.js` draws."""
+def significant(value: float, digits: int = 4) -> float:
+    """Round to so many digits that count, however small the number.
+
+    Example:
+        >>> significant(0.000123456)
+        0.0001235
+    """
+    return float(f"{value:.{digits}g}")
+
+
+def series_data(
+    label: str, series: Series, *, digits: int = 4, log: bool = False
+) -> dict[str, Any]:
+    """Return a line in the form that `chart_lines.js` draws.
+
+    Args:
+        label: The method that it belongs to.
+        series: Its points.
+        digits: After the point, or, for a logarithmic axis, those that count.
+        log: Whether it goes on a logarithmic axis, where 0 has no place: points whose
+            mean is not above 0 are left out.
+    """
+    points = list(zip(series.x, series.mean, series.low, series.high, strict=True))
+    if log:
+        points = [(x, m, low if low > 0 else m / 10, high) for x, m, low, high in points if m > 0]
+    rounded = significant if log else short
     data: dict[str, Any] = {
         "method": label,
-        "x": series.x,
-        "mean": [short(v, digits) for v in series.mean],
+        "x": [x for x, *_ in points],
+        "mean": [rounded(mean, digits) for _, mean, _, _ in points],
     }
     if series.low != series.high:
-        data["low"] = [short(v, digits) for v in series.low]
-        data["high"] = [short(v, digits) for v in series.high]
+        data["low"] = [rounded(low, digits) for _, _, low, _ in points]
+        data["high"] = [rounded(high, digits) for *_, high in points]
     return data
 
 
@@ -59,7 +83,8 @@ def chart(context: Context, key: str, spec: Mapping[str, Any], caption: str = ""
     Args:
         context: Holds the PNG, under `key`, that stands in where scripts are off.
         key: The figure's name, unique on the page.
-        spec: What to draw: `kind`, `title`, `desc` and what that kind needs.
+        spec: What to draw: `kind`, `title`, `desc` and what that kind needs; `small` or `headed`
+            ones show their title, others leave it to the section.
         caption: HTML below the drawing.
     """
     png = context.plots.get(key)
@@ -68,7 +93,8 @@ def chart(context: Context, key: str, spec: Mapping[str, Any], caption: str = ""
         uri = "data:image/png;base64," + base64.b64encode(png).decode("ascii")
         fallback = f'<noscript><img src="{uri}" alt="{text(spec["desc"])}"></noscript>'
     small = " small" if spec.get("small") else ""
-    heading = f"<h3>{text(spec['title'])}</h3>" if spec.get("small") else ""
+    named = spec.get("small") or spec.get("headed")
+    heading = f"<h3>{text(spec['title'])}</h3>" if named else ""
     return (
         f'<figure class="chart{small}" id="chart-{text(key)}" data-kind="{text(spec["kind"])}">'
         f'{heading}<div class="controls"></div><div class="plot"></div>{fallback}'

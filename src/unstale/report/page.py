@@ -11,7 +11,7 @@ from unstale.report.sections import SECTIONS
 from unstale.report.summarise import find, late_by
 
 # In the order in which they build on each other.
-SCRIPTS = ("chart_base.js", "chart_lines.js", "chart_heat.js", "page.js")
+SCRIPTS = ("chart_base.js", "chart_lines.js", "chart_heat.js", "chart_stack.js", "page.js")
 
 
 def build_page(context: Context) -> str:

@@ -5,60 +5,17 @@ found; `read.py` adds the file and the line. A key that is missing is no fault
 where a run of an older or unfinished kind may lack it.
 """
 
-import math
-from collections.abc import Mapping
-from typing import Any
-
+from unstale.report.checked import DamageError, count, counts, items, mapping, number
+from unstale.report.parse_conversions import (
+    parse_converted,
+    parse_gamma,
+    parse_measured,
+    parse_reasons,
+)
 from unstale.report.records import Client, Method, MethodSummary, Round, Scenario
 from unstale.results import FIGURES
 
 METRICS = (*FIGURES, "conversions", "iterations")
-
-
-class DamageError(ValueError):
-    """A value in a run folder is not what it should be."""
-
-
-def mapping(value: object, what: str) -> Mapping[str, Any]:
-    """Return `value` if it is a JSON object; null counts as an empty one."""
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise DamageError(f"{what} should be an object. Found {value!r:.60}.")
-    return value
-
-
-def items(value: object, what: str) -> list[Any]:
-    """Return `value` if it is a JSON array; null counts as an empty one."""
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise DamageError(f"{what} should be an array. Found {value!r:.60}.")
-    return value
-
-
-def number(value: object, what: str) -> float | None:
-    """Return a finite number; null, NaN and infinities (a diverged model) become None."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise DamageError(f"{what} should be a number. Found {value!r:.60}.")
-    return float(value) if math.isfinite(value) else None
-
-
-def count(value: object, what: str) -> int:
-    """Return a whole number of at least 0; null counts as 0."""
-    found = number(value, what)
-    if found is None:
-        return 0
-    if found < 0 or found != int(found):
-        raise DamageError(f"{what} should be a whole number of at least 0. Found {value!r:.60}.")
-    return int(found)
-
-
-def counts(value: object, what: str) -> dict[str, int]:
-    """Return an object of counts."""
-    return {key: count(n, f"{what}.{key}") for key, n in mapping(value, what).items()}
 
 
 def _age(key: str) -> int:
@@ -90,6 +47,10 @@ def parse_round(line: object) -> Round:
         notes=counts(fields.get("notes"), "notes"),
         conversions=count(fields.get("conversions"), "conversions"),
         iterations=count(fields.get("iterations"), "iterations"),
+        converted=tuple(map(parse_converted, items(fields.get("converted"), "converted"))),
+        fallbacks=parse_reasons(fields.get("fallbacks")),
+        gamma=parse_gamma(fields.get("gamma")),
+        measured=tuple(map(parse_measured, items(fields.get("measured"), "measured"))),
         history_bytes=count(mapping(fields.get("history"), "history").get("bytes"), "bytes"),
         seconds=number(fields.get("seconds"), "seconds") or 0.0,
         oracle={

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Sequence
 
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from unstale.report.context import Context
 from unstale.report.plot_style import MUTED, axes_with, plain
@@ -13,8 +15,8 @@ from unstale.report.sections.oracle import AFTER, BEFORE, measured
 from unstale.report.series import Series, over_rounds, totals
 
 
-def _lines(context: Context, axes: Axes, lines: Sequence[tuple[str, Series, bool]]) -> None:
-    """Draw (method label, series, whether dotted) with bands and a legend beside them."""
+def lines_on(axes: Axes, context: Context, lines: Sequence[tuple[str, Series, bool]]) -> None:
+    """Draw (method label, series, whether dotted) by round, with bands and a legend beside them."""
     handles: dict[str, Line2D] = {}
     for label, series, dotted in lines:
         style = context.styles[label]
@@ -55,7 +57,7 @@ def draw_affected_accuracy(context: Context) -> Figure | None:
     )
     if run.target is not None:
         axes.axhline(run.target, color=MUTED, linewidth=0.8, linestyle=":")
-    _lines(context, axes, lines)
+    lines_on(axes, context, lines)
     axes.set_ylim(-0.02, 1.02)
     return figure
 
@@ -74,9 +76,25 @@ def draw_update_error(context: Context) -> Figure | None:
     figure, axes = axes_with(
         "Error of stale updates (dotted: as they arrived)", "round", "cosine distance"
     )
-    _lines(context, axes, lines)
-    axes.set_ylim(bottom=0)
+    lines_on(axes, context, lines)
+    logarithmic(axes, lines)
     return figure
+
+
+def logarithmic(axes: Axes, lines: Sequence[tuple[str, Series, bool]]) -> None:
+    """Make the upward axis logarithmic, where the lines have anything above 0 to show."""
+    if any(value > 0 for _, line, _ in lines for value in line.mean):
+        axes.set_yscale("log", nonpositive="mask")
+        plain_logarithm(axes.yaxis)
+
+
+def plain_logarithm(axis: Axis) -> None:
+    """Write plain numbers on a logarithmic axis: matplotlib's own need math text, which is off."""
+    low, high = sorted(axis.get_view_interval())
+    narrow = low > 0 and high / low < 1000
+    axis.set_major_locator(LogLocator(10, (1.0, 2.0, 5.0) if narrow else (1.0,)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(NullLocator())
 
 
 def draw_counter(title: str, count: Callable[[Round], int]) -> Callable[[Context], Figure | None]:
@@ -94,7 +112,7 @@ def draw_counter(title: str, count: Callable[[Round], int]) -> Callable[[Context
         figure, axes = axes_with(
             title, "round", "since the start, mean over seeds", size=(5.6, 3.0)
         )
-        _lines(context, axes, lines)
+        lines_on(axes, context, lines)
         axes.set_ylim(bottom=0)
         return figure
 

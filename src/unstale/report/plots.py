@@ -13,9 +13,18 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from unstale.report.context import Context
+from unstale.report.plot_conversions import (
+    draw_curves,
+    draw_fates,
+    draw_fit,
+    draw_gamma,
+    draw_late_truth,
+    draw_surrogates,
+)
 from unstale.report.plot_heat import draw_class_accuracy, draw_clients, draw_staleness
 from unstale.report.plot_lines import draw_affected_accuracy, draw_counter, draw_update_error
 from unstale.report.plot_style import SETTINGS
+from unstale.report.sections.fit import OVER_ROUNDS
 from unstale.report.sections.handling import COUNTERS
 
 # By file name; each returns None where the run has nothing for it.
@@ -25,7 +34,13 @@ PLOTS: dict[str, Callable[[Context], Figure | None]] = {
     "staleness": draw_staleness,
     "class_accuracy": draw_class_accuracy,
     **{key: draw_counter(title, count) for key, title, count in COUNTERS},
+    "conversions": draw_fates,
+    "fit_curves": draw_curves,
+    **{key: draw_fit(title, what, pick, log) for key, title, what, pick, log in OVER_ROUNDS},
     "update_error": draw_update_error,
+    "gamma": draw_gamma,
+    "late_truth": draw_late_truth,
+    "surrogates": draw_surrogates,
 }
 
 

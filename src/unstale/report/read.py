@@ -14,15 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from unstale.errors import RunError
-from unstale.report.parse import (
-    items,
-    mapping,
-    number,
-    parse_method,
-    parse_round,
-    parse_scenario,
-    parse_summary,
-)
+from unstale.report.checked import items, mapping, number
+from unstale.report.conversions import SurrogateSamples
+from unstale.report.parse import parse_method, parse_round, parse_scenario, parse_summary
+from unstale.report.parse_conversions import parse_surrogates
 from unstale.report.records import Method, Round, Run, Scenario
 
 FORMAT = 1
@@ -79,6 +74,7 @@ def read_run(run_dir: Path) -> Run:
             if summary
             else None,
             target=_target(config, summary),
+            surrogates=_read_surrogates(run_dir / "surrogates"),
             seconds={
                 label: seconds
                 for label, value in mapping(timing.get("methods"), "methods").items()
@@ -141,6 +137,20 @@ def _read_scenarios(folder: Path) -> dict[int, Scenario]:
             raise RunError(f"{path} is damaged: {error}") from error
         scenarios[scenario.seed] = scenario
     return dict(sorted(scenarios.items()))
+
+
+def _read_surrogates(folder: Path) -> dict[str, dict[int, tuple[SurrogateSamples, ...]]]:
+    found: dict[str, dict[int, tuple[SurrogateSamples, ...]]] = {}
+    for path in sorted(folder.glob("*/seed-*.json")):
+        if not (match := _SEED_FILE.fullmatch(path.name)):
+            continue
+        try:
+            found.setdefault(path.parent.name, {})[int(match[1])] = parse_surrogates(
+                _read_object(path)
+            )
+        except ValueError as error:
+            raise RunError(f"{path} is damaged: {error}") from error
+    return {label: dict(sorted(by_seed.items())) for label, by_seed in found.items()}
 
 
 def _methods(config: Mapping[str, Any], rounds: Mapping[str, object]) -> tuple[Method, ...]:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from unstale.report.conversions import Converted, Measured, SurrogateSamples
+
 # The method that runs without any delay. It is the ceiling others are measured against.
 ORACLE = "unstale"
 
@@ -44,11 +46,19 @@ class Round:
     refused: Mapping[str, int] = field(default_factory=dict)
     """How many updates were refused for which reason."""
     notes: Mapping[str, int] = field(default_factory=dict)
-    """What the compensator did, counted: compensated, dropped, fallback, converted."""
+    """What the compensator did, counted: compensated, dropped, fallback, converted, kept."""
     conversions: int = 0
     """Stale updates that were converted."""
     iterations: int = 0
     """Solver iterations that took."""
+    converted: tuple[Converted, ...] = ()
+    """Those conversions, one by one, where the line tells."""
+    fallbacks: tuple[str, ...] = ()
+    """Why updates fell back, one by one; foreign text."""
+    gamma: Mapping[str, float] = field(default_factory=dict)
+    """The estimate's share, by client, of those that are switching back."""
+    measured: tuple[Measured, ...] = ()
+    """Earlier estimates that were compared with what came now."""
     history_bytes: int = 0
     """Bytes of past versions that the server held."""
     seconds: float = 0.0
@@ -104,6 +114,8 @@ class MethodSummary:
 
 # Rounds in order, by method label and seed.
 RoundsOf = Mapping[str, Mapping[int, tuple[Round, ...]]]
+# Some clients' surrogates, by method label and seed.
+SurrogatesOf = Mapping[str, Mapping[int, tuple[SurrogateSamples, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +142,8 @@ class Run:
     """The affected-class accuracy that `rounds_to_target` waits for."""
     seconds: Mapping[str, float]
     """Wall time by label, where recorded."""
+    surrogates: SurrogatesOf = field(default_factory=dict)
+    """What some surrogates looked like in the end; absent for methods that make none."""
 
     @property
     def finished(self) -> bool:

@@ -1,13 +1,15 @@
 """Stale updates are converted, all of a round at once, and nothing makes that fail badly."""
 
 import dataclasses
+import math
 import time
 
 import pytest
 import torch
 
 import unstale as us
-from unstale.compensate import inversion
+from unstale.compensate import ConvertStale, inversion
+from unstale.compensate.base import surrogates_of
 from unstale.errors import ConfigError
 from unstale.params import norm, scale, zeros_like
 
@@ -52,7 +54,7 @@ def test_the_oracle_error_drops_and_fresh_updates_pass(world):
         assert world.error(before, 10) > 0.05, "the world should hurt"
         assert world.error(after, 10) < world.error(before, 10) / 2
     for note in outcome.notes:
-        assert set(note.detail) == {"loss", "iterations", "seconds", "start"}
+        assert set(note.detail) == {"loss", "iterations", "seconds", "start", "curve"}
         assert note.detail["start"] == "cold"
         assert 0 < note.detail["iterations"] <= 120
     assert set(outcome.state["clients"]) == {"s", "t"}
@@ -147,6 +149,38 @@ def test_the_past_is_bounded_and_used(world, monkeypatch):
         "past"
         not in FEW.apply([world.update("s", 1)], FEW.init(), world.view(9)).state["clients"]["s"]
     )
+
+
+def test_the_first_two_and_every_tenth_conversion_tell_their_curve(world):
+    settings = dataclasses.replace(FEW, iterations=20)
+    state, told = settings.init(), []
+    for _ in range(11):
+        outcome = settings.apply([world.update("s", 2)], state, world.view(9))
+        state = outcome.state
+        told.append(outcome.notes[0].detail)
+    assert [i for i, detail in enumerate(told) if "curve" in detail] == [0, 1, 10]
+    curve = told[0]["curve"]
+    assert len(curve) <= 12
+    at = [iteration for iteration, _ in curve]
+    assert at[0] == 1
+    assert at[-1] == told[0]["iterations"]
+    assert at == sorted(set(at))
+    assert all(math.isfinite(loss) for _, loss in curve)
+
+
+def test_surrogates_are_found_through_every_wrapper(world):
+    whole = ConvertStale(
+        **{f.name: getattr(FEW, f.name) for f in dataclasses.fields(FEW)}, unique=True, switch=True
+    )
+    for compensator in (FEW, whole, us.chain(us.Drop(max_staleness=50), us.switch_back(FEW))):
+        assert surrogates_of(compensator, compensator.init()) == {}
+        state = compensator.apply(
+            [world.update("s", 2), world.update("t", 3)], compensator.init(), world.view(9)
+        ).state
+        found = surrogates_of(compensator, state)
+        assert list(found) == ["s", "t"]
+        assert all(surrogate.fits(world.view(9).inputs) for surrogate in found.values())
+    assert surrogates_of(us.Drop(), us.Drop().init()) == {}
 
 
 def test_what_is_remembered_is_bounded(world):

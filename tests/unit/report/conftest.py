@@ -11,7 +11,8 @@ from unstale.report.context import Context
 from unstale.report.palette import assign_styles
 from unstale.report.summarise import summarise
 
-_write_fake_run = runpy.run_path(str(Path(__file__).with_name("fake_run.py")))["write_fake_run"]
+_fake = runpy.run_path(str(Path(__file__).with_name("fake_run.py")))
+_write_fake_run = _fake["write_fake_run"]
 
 
 @pytest.fixture
@@ -22,6 +23,12 @@ def fake_run(tmp_path: Path) -> Callable[..., Path]:
         return _write_fake_run(tmp_path / name, **settings)
 
     return write
+
+
+@pytest.fixture
+def write_surrogates() -> Callable[..., Path]:
+    """Write surrogates into a fake run folder."""
+    return _fake["write_surrogates"]
 
 
 @pytest.fixture(scope="session")

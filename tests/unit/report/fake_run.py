@@ -86,6 +86,9 @@ def write_fake_run(
                 path.write_text("".join(json.dumps(line) + "\n" for line in lines))
             per_seed.append(lines)
         summary[method] = _summary(per_seed, rounds)
+    if "invert" in methods and finished:
+        for seed in seeds:
+            write_surrogates(folder, "invert", seed, (1, 8, 8))
     if finished:
         _write(
             folder / "summary.json",
@@ -162,12 +165,20 @@ def _round(
     if not late and method != "unstale":
         ages = {"0": 9}
     converted = int(method == "invert" and stale and rng.random() < 0.9)
+    client = f"client-{affected + num_classes * arriving.randrange(3):02d}"
+    told = _told(client, seed, t, rounds) if method == "invert" and stale else {}
+    switched = int(client in told.get("gamma", {}))
+    if switched and told["gamma"][client] == 0:
+        converted = 0
     notes = {
-        "compensated": int(stale and method in ("first_order", "weighted", "invert")),
+        "compensated": int(stale and method in ("first_order", "weighted")),
         "dropped": 0,
-        "fallback": int(method == "invert" and stale and not converted),
+        "fallback": int(method == "invert" and stale and not converted and not switched),
+        "kept": 0,
         "converted": converted,
     }
+    if notes["fallback"] and t % 2:
+        notes |= {"fallback": 0, "kept": 1}
     line = {
         "round": t,
         "version": t,
@@ -187,11 +198,76 @@ def _round(
         "history": {"versions": min(t, 41), "bytes": 20000 * min(t, 41)},
         "seconds": 0.02,
     }
+    if converted:
+        line["converted"] = [told["converted"]]
+    if notes["fallback"]:
+        reason = f"not trusted: the estimate is {t}.5 times as large as the update"
+        line["fallbacks"] = [{"client": client, "reason": reason}]
+    if switched:
+        line["gamma"] = told["gamma"]
+    if "measured" in told:
+        line["measured"] = [told["measured"]]
     if error and stale and method in ("invert", "first_order"):
         before = 0.05 + 0.2 * math.exp(-(t - 40) / 20) + abs(rng.gauss(0, 0.01))
         line["oracle/stale_cosine"] = before
         line["oracle/compensated_cosine"] = before * (0.15 if method == "invert" else 0.9)
     return line
+
+
+def _told(client: str, seed: int, t: int, rounds: int) -> dict:
+    """What a line tells of a conversion: its fit, late truth, and the last client's switch."""
+    rng = random.Random(f"told/{client}/{seed}/{t}")
+    warm = t > 46
+    loss = 0.02 + 0.01 * rng.random()
+    converted = {
+        "client": client,
+        "base_version": t - 40,
+        "loss": loss,
+        "iterations": 25 if warm else 150 - 10 * seed,
+        "start": "warm" if warm else "cold",
+    }
+    if not warm or t % 10 == 0:
+        last = converted["iterations"]
+        at = sorted({1 + round((last - 1) * (i / 11) ** 2) for i in range(12)})
+        first = 2 * loss if warm else 1.0
+        converted["curve"] = [[i, loss + (first - loss) * math.exp(-(i - 1) / 12)] for i in at]
+    told: dict = {"converted": converted}
+    if t > 60:
+        stale_error = 0.1 * rng.random() + 0.02
+        better = 0.2 + (1.2 if t > 0.8 * rounds else 0) * rng.random()
+        told["measured"] = {
+            "client": client, "version": t - 40, "e1": stale_error * better, "e2": stale_error
+        }  # fmt: skip
+    point = int(0.85 * rounds) + seed
+    if int(client[-2:]) > 20 and t > point:
+        told["gamma"] = {client: max(0.0, 1 - (t - point) / 8)}
+    return told
+
+
+def write_surrogates(folder: Path, label: str, seed: int, shape: tuple[int, ...]) -> Path:
+    """Write surrogates of the slow clients, of inputs of a shape."""
+    scenario = json.loads((folder / "scenario" / f"seed-{seed}.json").read_text())
+    rng = random.Random(f"surrogates/{label}/{seed}")
+    classes = len(scenario["classes"])
+    clients = [
+        {
+            "client": client["id"],
+            "shape": list(shape),
+            "low": 0.0,
+            "high": 1.0,
+            "samples": 20,
+            "x": [[round(rng.random(), 3) for _ in range(math.prod(shape))] for _ in range(8)],
+            "labels": [
+                [0.9 if c == scenario["affected"][0] else 0.1 / (classes - 1)
+                 for c in range(classes)]
+                for _ in range(8)
+            ],
+        }
+        for client in [c for c in scenario["clients"] if c["slow"]][:6]
+    ]  # fmt: skip
+    path = folder / "surrogates" / label / f"seed-{seed}.json"
+    _write(path, {"clients": clients, "of": len(clients)})
+    return path
 
 
 def _summary(per_seed: list[list[dict]], rounds: int) -> dict:

@@ -64,7 +64,11 @@ def test_the_effect_comes_first_and_the_setup_last(page):
         "staleness",
         "classes",
         "handling",
+        "conversions",
+        "fit",
         "error",
+        "switching",
+        "surrogates",
         "setup",
     ]
     assert page.index('class="lede"') < page.index('id="effect"')
@@ -94,9 +98,9 @@ def test_every_figure_carries_its_data(page):
     seen = Seen(page)
     figures = seen.tags.count("figure")
     data = [json.loads(body) for kind, body in seen.scripts if kind == "application/json"]
-    assert figures == len(data) - 1 == 7  # one more for the looks of the methods
+    assert figures == len(data) - 1 == 12  # one more for the looks of the methods
     for spec in data[:-1]:
-        assert spec["kind"] in {"lines", "clients", "arrivals"}
+        assert spec["kind"] in {"lines", "clients", "arrivals", "stack"}
         assert spec["title"]
         assert spec["desc"]
     assert data[0]["marks"] == [{"y": 0.8, "label": "target 0.80"}]
@@ -176,6 +180,77 @@ def test_a_run_that_has_only_a_config_has_a_page(tmp_path, context_of, config):
     assert "No round has been evaluated yet." in Seen(build_page(context)).text
 
 
+def test_a_run_that_converts_nothing_has_no_sections_about_it(fake_run, context_of):
+    folder = fake_run(rounds=60, seeds=(0,), methods=("unstale", "unweighted"), clients=10)
+    page = build_page(context_of(folder))
+    keys = re.findall(r'<section id="([a-z]+)">', page)
+    assert not {"conversions", "fit", "switching", "surrogates"} & set(keys)
+
+
+def test_counts_alone_make_the_chart_of_conversions(fake_run, context_of):
+    """A line of an older run does not tell conversions one by one."""
+    folder = fake_run(rounds=60, seeds=(0,), methods=("unweighted", "invert"), clients=10)
+    path = folder / "rounds" / "invert" / "seed-0.jsonl"
+    told = {"converted", "fallbacks", "gamma", "measured"}
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    kept = [{k: v for k, v in line.items() if k not in told} for line in lines]
+    path.write_text("".join(json.dumps(line) + "\n" for line in kept))
+    context = context_of(folder)
+    keys = re.findall(r'<section id="([a-z]+)">', build_page(context))
+    assert "conversions" in keys
+    assert not {"fit", "switching"} & set(keys)
+    assert "conversions" in draw_plots(context)
+
+
+def test_the_fit_tells_first_and_warm_conversions_apart(page):
+    fit = Seen(page[page.index('id="fit"') : page.index('id="error"')])
+    assert "from nothing" in fit.text
+    curves = next(json.loads(body) for kind, body in fit.scripts if "while fitting" in body)
+    assert [line.get("variant") for line in curves["series"]] == [None, "warm start"]
+    cold, warm = curves["series"]
+    assert cold["x"][-1] == 150
+    assert warm["x"][-1] == 25
+    assert cold["mean"][0] > warm["mean"][0]
+
+
+def test_why_conversions_fell_back_is_counted(page):
+    part = page[page.index('id="conversions"') : page.index('id="fit"')]
+    assert "not trusted: the estimate is … times as large as the update" in Seen(part).text
+
+
+def test_surrogates_say_what_they_are(page):
+    part = Seen(page[page.index('id="surrogates"') : page.index('id="setup"')])
+    assert "This is not client data" in part.text
+    assert part.tags.count("img") == 3 * 8
+    assert "8 of 20 samples; the client's own classes: 5 (3" in part.text
+    assert "5 90%" in part.text
+
+
+@pytest.mark.parametrize(
+    ("shape", "tag", "said"),
+    [
+        ((3, 4, 4), "img", ""),
+        ((6, 16), "svg", ""),
+        ((30,), "svg", ""),
+        ((20, 50), None, "Inputs of 20 × 50 values are neither an image nor a signal"),
+        ((3,), None, "Inputs of 3 values are neither"),
+        ((2, 2, 2, 2), None, "Inputs of 2 × 2 × 2 × 2 values are neither"),
+    ],
+)
+def test_every_shape_of_input_is_drawn_or_said(
+    fake_run, context_of, write_surrogates, shape, tag, said
+):
+    folder = fake_run(rounds=3, seeds=(0,), methods=("unweighted",), clients=10)
+    write_surrogates(folder, "unweighted", 0, shape)
+    context = context_of(folder)
+    page = build_page(context)
+    part = page[page.index('class="surrogates"') : page.index('id="setup"')]
+    samples = part[part.index('class="samples') :]
+    assert said in Seen(page).text
+    assert (f"<{tag} " in samples) is (tag is not None)
+    assert ("surrogates" in draw_plots(context)) is (tag is not None)
+
+
 def test_foreign_text_stays_text(fake_run, context_of):
     seen, expected = (
         Seen(
@@ -192,8 +267,10 @@ def test_foreign_text_stays_text(fake_run, context_of):
 
 def _with_text(fake_run, name, word):
     """Write a run with `word` wherever it holds text that others chose."""
-    folder = fake_run(name, rounds=4, seeds=(0,), methods=("unstale", "unweighted"))
+    folder = fake_run(name, rounds=95, seeds=(0,), methods=("unstale", "unweighted", "invert"))
     for path in (
+        folder / "surrogates" / "invert" / "seed-0.json",
+        folder / "rounds" / "invert" / "seed-0.jsonl",
         folder / "config.json",
         folder / "environment.json",
         folder / "scenario" / "seed-0.json",
@@ -210,9 +287,12 @@ def _replaced(value, word):
     if not isinstance(value, dict):
         return value
     free = {"title", "description", "command", "id", "started", "device", "commit"}
+    free |= {"client", "reason"}
     replaced = {k: word if k in free else _replaced(v, word) for k, v in value.items()}
     if "classes" in value:
         replaced["classes"] = [f"{word}{name}" for name in value["classes"]]
     if "refused" in value:
         replaced["refused"] = {word: 1}
+    if "gamma" in value:
+        replaced["gamma"] = dict.fromkeys([word], *value["gamma"].values())
     return replaced

@@ -18,6 +18,12 @@ def test_every_chart_is_drawn(finished, context_of):
         "fallbacks",
         "refusals",
         "update_error",
+        "fit_curves",
+        "fit_loss",
+        "fit_iterations",
+        "gamma",
+        "late_truth",
+        "surrogates",
     }
     for png in plots.values():
         assert png.startswith(PNG)

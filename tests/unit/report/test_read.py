@@ -95,6 +95,16 @@ def test_a_last_line_that_was_cut_off_is_left_out(fake_run, caplog, ending):
         '{"round": 3, "staleness": {"counts": {"old": 1}}}',
         '{"round": 3, "refused": ["not_finite"]}',
         '{"round": 3, "class_accuracy": 0.5}',
+        '{"round": 3, "converted": {"client": "a"}}',
+        '{"round": 3, "converted": ["a"]}',
+        '{"round": 3, "converted": [{"client": "a", "loss": "low"}]}',
+        '{"round": 3, "converted": [{"client": "a", "iterations": 2.5}]}',
+        '{"round": 3, "converted": [{"client": "a", "curve": [1, 2]}]}',
+        '{"round": 3, "converted": [{"client": "a", "curve": [[1, 2, 3]]}]}',
+        '{"round": 3, "fallbacks": ["why"]}',
+        '{"round": 3, "gamma": [0.5]}',
+        '{"round": 3, "gamma": {"a": "half"}}',
+        '{"round": 3, "measured": [{"e1": "far"}]}',
         "[" * 100_000,
     ],
 )
@@ -177,6 +187,62 @@ def test_a_scenario_that_contradicts_itself_is_refused(fake_run, changes, said):
     edit(folder / "scenario" / "seed-0.json", **changes)
     with pytest.raises(RunError, match=said):
         read_run(folder)
+
+
+def test_what_a_line_tells_of_conversions(fake_run):
+    path = lines_of(fake_run(**SMALL))
+    line = {
+        "round": 3,
+        "converted": [
+            {"client": "a", "base_version": 1, "loss": 0.5, "iterations": 7, "start": "cold",
+             "curve": [[1, 2.0], [4, None], [7, 0.5]]},
+            {"client": "b", "loss": None, "iterations": 2, "start": "warm"},
+        ],
+        "fallbacks": [{"client": "c", "reason": "why"}],
+        "gamma": {"d": 0.25, "e": None},
+        "measured": [{"client": "d", "version": 1, "e1": 0.1, "e2": 0.2}],
+    }  # fmt: skip
+    replace_line(path, 3, json.dumps(line))
+    found = read_run(path.parents[2]).rounds["unweighted"][0][2]
+    one, two = found.converted
+    assert (one.client, one.loss, one.iterations, one.warm) == ("a", 0.5, 7, False)
+    assert one.curve == ((1, 2.0), (7, 0.5))
+    assert (two.loss, two.warm, two.curve) == (None, True, ())
+    assert found.fallbacks == ("why",)
+    assert found.gamma == {"d": 0.25}
+    assert (found.measured[0].estimate_error, found.measured[0].stale_error) == (0.1, 0.2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"shape": []}, "shape should be positive"),
+        ({"shape": [0, 4]}, "shape should be positive"),
+        ({"shape": [2, 3]}, "should have 6 values"),
+        ({"labels": [[1.0]]}, "labels should be 8"),
+        ({"x": [[float("nan")] * 4] * 8}, "x should hold finite numbers"),
+        ({"x": "many"}, "x should be an array"),
+        ({"low": "dark"}, "low should be a number"),
+    ],
+)
+def test_damaged_surrogates_are_named(fake_run, write_surrogates, changes, said):
+    folder = fake_run(**SMALL)
+    path = write_surrogates(folder, "unweighted", 0, (1, 2, 2))
+    content = json.loads(path.read_text())
+    content["clients"][0] |= changes
+    path.write_text(json.dumps(content))
+    with pytest.raises(RunError, match=rf"unweighted.seed-0\.json.* is damaged: .*{said}"):
+        read_run(folder)
+
+
+def test_surrogates_without_bounds_are_shown_between_their_own(fake_run, write_surrogates):
+    folder = fake_run(**SMALL)
+    path = write_surrogates(folder, "unweighted", 0, (1, 2, 2))
+    content = json.loads(path.read_text())
+    content["clients"][0] |= {"low": None, "high": None, "x": [[-3.0, 0, 1, 2]], "labels": [[1]]}
+    path.write_text(json.dumps(content))
+    found = read_run(folder).surrogates["unweighted"][0][0]
+    assert (found.low, found.high) == (-3.0, 2.0)
 
 
 def test_a_config_cannot_point_out_of_the_folder(fake_run):

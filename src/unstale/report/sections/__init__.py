@@ -8,11 +8,15 @@ from unstale.report.context import SectionBuilder
 from unstale.report.sections import (
     classes,
     clients,
+    conversions,
     effect,
+    fit,
     handling,
     oracle,
     setup,
     staleness,
+    surrogates,
+    switching,
     table,
 )
 
@@ -23,7 +27,11 @@ SECTIONS: tuple[SectionBuilder, ...] = (
     staleness.build,
     classes.build,
     handling.build,
+    conversions.build,
+    fit.build,
     oracle.build,
+    switching.build,
+    surrogates.build,
     setup.build,
 )
 

@@ -1,4 +1,4 @@
-"""What the server did with the updates: conversions, fallbacks, drops and refusals."""
+"""What the server did with the updates: fallbacks, drops and refusals."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -9,7 +9,6 @@ from unstale.report.records import Method, Round, Run
 from unstale.report.series import totals
 
 COUNTERS: tuple[tuple[str, str, Callable[[Round], int]], ...] = (
-    ("conversions", "Conversions", lambda r: r.conversions),
     ("fallbacks", "Fallbacks", lambda r: r.notes.get("fallback", 0)),
     ("dropped", "Dropped updates", lambda r: r.notes.get("dropped", 0)),
     ("refusals", "Refusals", lambda r: sum(r.refused.values())),

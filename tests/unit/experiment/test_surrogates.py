@@ -1,0 +1,59 @@
+"""Some surrogates are left behind by methods that make them, and by no others."""
+
+import json
+
+import pytest
+
+from unstale.experiment import surrogates
+from unstale.experiment.folder import Lines
+
+FEW = {"name": "invert", "iterations": 8, "warm_iterations": 3, "min_samples": 4, "max_samples": 12}
+
+
+@pytest.fixture
+def converting(table):
+    return {**table, "methods": [{"name": "unweighted"}, FEW], "seeds": [0]}
+
+
+def read(folder):
+    return json.loads(folder.surrogates_path("invert", 0).read_text())
+
+
+def test_what_is_written(run_tiny, converting):
+    folder = run_tiny("a", table=converting)
+    found = read(folder)
+    assert not folder.surrogates_path("unweighted", 0).exists()
+    assert found["of"] == len(found["clients"]) == 2
+    scenario = json.loads(folder.scenario_path(0).read_text())
+    slow = [client["id"] for client in scenario["clients"] if client["slow"]]
+    assert [entry["client"] for entry in found["clients"]] == sorted(slow)
+    for entry in found["clients"]:
+        assert (entry["shape"], entry["low"], entry["high"]) == ([3], -9.0, 9.0)
+        assert len(entry["x"]) == len(entry["labels"]) == min(entry["samples"], 8)
+        assert all(len(x) == 3 and all(-9 <= v <= 9 for v in x) for x in entry["x"])
+        assert all(sum(label) == pytest.approx(1, abs=0.01) for label in entry["labels"])
+
+
+def test_large_inputs_show_with_fewer_samples(run_tiny, converting, monkeypatch):
+    monkeypatch.setattr(surrogates, "MAX_VALUES", 2 * 3 * 3)
+    monkeypatch.setattr(surrogates, "MAX_CLIENTS", 1)
+    found = read(run_tiny("a", table=converting))
+    assert (found["of"], len(found["clients"]), len(found["clients"][0]["x"])) == (2, 1, 4)
+
+
+def test_stopped_and_resumed_it_tells_the_same(run_tiny, converting, recorder):
+    whole = run_tiny("a", table=converting)
+    with pytest.raises(KeyboardInterrupt):
+        run_tiny("b", table=converting, progress=recorder(stop_after=12), checkpoint_seconds=0)
+    again = run_tiny("b", table=converting)
+    assert read(again) == read(whole)
+
+    def told(folder):
+        lines = Lines(folder.lines_path("invert", 0)).read()
+        return [{k: v for k, v in line.items() if k != "seconds"} for line in lines]
+
+    assert told(again) == told(whole)
+    converted = [one for line in told(whole) for one in line.get("converted", [])]
+    assert {one["start"] for one in converted} == {"cold", "warm"}
+    assert all("seconds" not in one for one in converted)
+    assert any("curve" in one for one in converted)
