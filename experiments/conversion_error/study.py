@@ -29,7 +29,7 @@ from unstale.sim.cohort import Cohort, SampledCohort, WholeCohort
 from unstale.sim.latency import NoLatency
 from unstale.sim.partition import ByUser, DirichletLabels, OneClass, Partition
 
-STALENESS = (5, 20, 50, 100)
+STALENESS: tuple[int, ...] = (5, 20, 50, 100)
 CURRENT = 140
 APART = 10  # rounds between a client's updates, where several are fitted at once
 DEEPEST = 6
@@ -51,6 +51,11 @@ GROUPS: dict[str, dict[str, Invert]] = {
     "main": {
         "default, sparsity 0": Invert(**DENSE),
         "default, sparsity 0.95": Invert(at_once=32),
+    },
+    "start": {
+        "from grey": Invert(**DENSE, start="grey"),
+        "from zero": Invert(**DENSE, start="zeros"),
+        "from zero, 95 % sparse": Invert(start="zeros", at_once=32),
     },
     "paper": {"paper, 500 iterations": preset("paper", **DENSE, iterations=500)},
     "explore": {
@@ -120,7 +125,7 @@ def train(
         device=device,
     )
     wanted = {CURRENT} | {
-        CURRENT - tau - APART * back for tau in STALENESS for back in range(DEEPEST)
+        max(CURRENT - tau - APART * back, 0) for tau in STALENESS for back in range(DEEPEST)
     }
     versions = {}
     for _ in range(CURRENT + 1):
@@ -202,6 +207,7 @@ def table(found: list[dict]) -> str:
 
 def main() -> None:
     """Run what was asked for, print the table and write all rows."""
+    global CURRENT, STALENESS
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data")
     parser.add_argument("--device", default="cpu")
@@ -211,7 +217,11 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=5)
     parser.add_argument("--variants", default="main", choices=sorted(GROUPS))
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--current", type=int, default=CURRENT, help="today's version")
+    parser.add_argument("--staleness", default=",".join(map(str, STALENESS)))
     arguments = parser.parse_args()
+    CURRENT = arguments.current
+    STALENESS = tuple(map(int, arguments.staleness.split(",")))
     found: list[dict] = []
     for name in arguments.sets.split(","):
         for seed in map(int, arguments.seeds.split(",")):

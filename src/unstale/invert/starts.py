@@ -1,8 +1,8 @@
 """Where a surrogate begins, by name.
 
 What a fit finds depends on where it begins more than on how long it runs: many
-data sets explain one update, and the one that is near plain grey with even
-labels carries over to other weights far better than one near noise.
+data sets explain one update, and the one that is near a plain typical value
+with even labels carries over to other weights far better than one near noise.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ def gaussian(
 
 
 def grey(inputs: InputSpec, samples: int, noise: float, generator: torch.Generator) -> Surrogate:
-    """Begin at the grey level (0 where inputs have no bounds) with a little noise.
+    """Begin at the plain value of the data (`InputSpec.middle`) with a little noise.
 
     The noise is that share of the inputs' range; labels are near uniform.
     """

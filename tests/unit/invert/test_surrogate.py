@@ -16,7 +16,7 @@ SENSORS = InputSpec(shape=(30,), classes=4)
 
 def test_grey_is_near_the_middle_and_labels_near_uniform():
     start = start_of("grey")(PIXELS, 200, 0.1, generator(0))
-    assert float(start.x.mean()) == pytest.approx(1.0, abs=0.02)
+    assert float(start.x.mean()) == pytest.approx(PIXELS.middle, abs=0.02)
     assert float(start.x.std()) == pytest.approx(0.4, rel=0.05)  # a tenth of the range
     assert float((start.labels - 0.25).abs().max()) < 0.12
 
@@ -115,3 +115,20 @@ def test_bad_descriptions_are_refused(fields, message):
 
 def test_a_list_from_toml_is_a_shape():
     assert InputSpec(shape=[1, 2], classes=2).shape == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "middle"),
+    [
+        (0.0, 1.0, 0.5),  # 0 is black, a bound
+        (-0.42, 2.82, 0.0),  # standardised: 0 is the mean
+        (-1.0, 1.0, 0.0),
+        (2.0, 4.0, 3.0),
+        (None, None, 0.0),
+        (1.0, None, 1.0),
+        (None, -1.0, -1.0),
+        (0.0, None, 0.0),
+    ],
+)
+def test_the_plain_value_to_begin_from(low, high, middle):
+    assert InputSpec((3,), 2, low, high).middle == middle
