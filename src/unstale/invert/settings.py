@@ -150,6 +150,7 @@ _PAPER: dict[str, Any] = {
     "schedule": "paper",
     "start": "gaussian",
     "bounded": False,
+    "sparsity": 0.0,
     "history": 1,
     "tv": 0.0,
     "patience": 0,
