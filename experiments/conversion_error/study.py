@@ -53,9 +53,9 @@ GROUPS: dict[str, dict[str, Invert]] = {
         "default, sparsity 0.95": Invert(at_once=32),
     },
     "start": {
-        "from grey": Invert(**DENSE, start="grey"),
-        "from zero": Invert(**DENSE, start="zeros"),
-        "from zero, 95 % sparse": Invert(start="zeros", at_once=32),
+        "from halfway": Invert(**DENSE, start="halfway"),
+        "from 0": Invert(**DENSE),
+        "from 0, 95 % sparse": Invert(at_once=32),
     },
     "paper": {"paper, 500 iterations": preset("paper", **DENSE, iterations=500)},
     "explore": {

@@ -50,7 +50,8 @@ class Invert:
     schedule: str = "constant"
     """How steps fall, cuts apart: `constant`, `cosine`, `paper` (a tenth at 3/8, 5/8, 7/8)."""
     start: str = "grey"
-    """Where a first surrogate begins: `grey` (`InputSpec.middle`), `zeros` or `gaussian`."""
+    """Where a first surrogate begins: `grey` (`InputSpec.middle`), `halfway` (between the
+    bounds), `zeros` or `gaussian`."""
     noise: float = 0.05
     """The noise of the start, as a share of the inputs' range."""
     bounded: bool = True

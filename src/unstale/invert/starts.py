@@ -33,6 +33,15 @@ def grey(inputs: InputSpec, samples: int, noise: float, generator: torch.Generat
     return Surrogate(inputs.clamp(inputs.middle + noise * inputs.unit * x), noise * y)
 
 
+def halfway(inputs: InputSpec, samples: int, noise: float, generator: torch.Generator) -> Surrogate:
+    """Begin halfway between the bounds, whatever lies there; as `grey` where there are not two."""
+    if inputs.low is None or inputs.high is None:
+        return grey(inputs, samples, noise, generator)
+    x, y = _normal(inputs, samples, generator)
+    middle = (inputs.low + inputs.high) / 2
+    return Surrogate(inputs.clamp(middle + noise * inputs.unit * x), noise * y)
+
+
 def zeros(inputs: InputSpec, samples: int, noise: float, generator: torch.Generator) -> Surrogate:
     """Begin at zero, the mean of standardised sensors, with a little noise."""
     x, y = _normal(inputs, samples, generator)
@@ -44,7 +53,12 @@ def _normal(inputs: InputSpec, samples: int, generator: torch.Generator) -> tupl
     return x, torch.randn(samples, inputs.classes, generator=generator)
 
 
-STARTS: dict[str, Start] = {"gaussian": gaussian, "grey": grey, "zeros": zeros}
+STARTS: dict[str, Start] = {
+    "gaussian": gaussian,
+    "grey": grey,
+    "halfway": halfway,
+    "zeros": zeros,
+}
 
 
 def start_of(name: str) -> Start:

@@ -21,6 +21,12 @@ def test_grey_is_near_the_middle_and_labels_near_uniform():
     assert float((start.labels - 0.25).abs().max()) < 0.12
 
 
+def test_halfway_is_between_the_bounds_where_grey_is_at_zero():
+    start = start_of("halfway")(PIXELS, 200, 0.1, generator(0))
+    assert float(start.x.mean()) == pytest.approx((PIXELS.low + PIXELS.high) / 2, abs=0.02)
+    assert PIXELS.middle == 0
+
+
 def test_grey_without_bounds_is_near_zero():
     start = start_of("grey")(SENSORS, 200, 0.1, generator(0))
     assert float(start.x.mean()) == pytest.approx(0, abs=0.01)
