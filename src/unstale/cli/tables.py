@@ -18,26 +18,41 @@ _COLUMNS = (
 def summary_table(summary: Mapping[str, Any], console: Console | None = None) -> None:
     """Print a summary: one row per method, with the spread over seeds."""
     seeds = len(summary["seeds"])
-    caption = (
-        f"{summary['rounds']} rounds, {seeds} seed{'s' if seeds > 1 else ''}; accuracy and "
-        "affected: means over the last fifth of the rounds; affected mean: over the second half"
-        + ("; ± one standard deviation over seeds" if seeds > 1 else "")
-        + f"; to target: first round at {summary['target']:g}"
-    )
+    # A run on real clients may not know which classes are affected.
+    columns = [
+        (key, title)
+        for key, title in _COLUMNS
+        if key == "accuracy"
+        or (key == "rounds_to_target" and summary["target"] is not None)
+        or any(figures[key] is not None for figures in summary["methods"].values())
+    ]
+    shown = {title for _, title in columns}
+    explained = {
+        "affected": "accuracy and affected: means over the last fifth of the rounds",
+        "affected mean": "affected mean: over the second half",
+    }
+    caption = [f"{summary['rounds']} rounds, {seeds} seed{'s' if seeds > 1 else ''}"]
+    if "affected" not in shown:
+        caption.append("accuracy: mean over the last fifth of the rounds")
+    caption += [text for title, text in explained.items() if title in shown]
+    if seeds > 1:
+        caption.append("± one standard deviation over seeds")
+    if summary["target"] is not None:
+        caption.append(f"to target: first round at {summary['target']:g}")
     table = Table(
         title=summary["scenario"],
-        caption=caption,
+        caption="; ".join(caption),
         title_justify="left",
         caption_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
     )
     table.add_column("method")
-    for _, title in _COLUMNS:
+    for _, title in columns:
         table.add_column(title, justify="right")
     table.add_column("seconds", justify="right")
     for label, figures in summary["methods"].items():
-        cells = [_cell(key, figures) for key, _ in _COLUMNS]
+        cells = [_cell(key, figures) for key, _ in columns]
         table.add_row(label, *cells, f"{figures['seconds']:.1f}")
     (console or Console()).print(table)
 

@@ -1,11 +1,11 @@
 """Experiments: a TOML file in, a run folder out."""
 
 from unstale.experiment.config import ExperimentConfig, MethodConfig, parse
-from unstale.experiment.folder import RunFolder, latest_folder, next_folder
 from unstale.experiment.load import load_experiment
 from unstale.experiment.progress import Progress
 from unstale.experiment.run import run_experiment
-from unstale.experiment.summary import for_programs, summarise
+from unstale.run_folder.folder import RunFolder, latest_folder, next_folder
+from unstale.run_folder.summary import for_programs, summarise
 
 __all__ = [
     "ExperimentConfig",

@@ -10,9 +10,10 @@ from unstale import checkpoint
 from unstale.checkpoint import Checkpoints, save_tensors
 from unstale.errors import CheckpointError
 from unstale.experiment.config import ExperimentConfig, MethodConfig
-from unstale.experiment.folder import Lines, RunFolder
 from unstale.experiment.progress import Progress
-from unstale.experiment.surrogates import write_surrogates
+from unstale.run_folder.folder import RunFolder
+from unstale.run_folder.lines import Lines
+from unstale.run_folder.surrogates import write_surrogates
 from unstale.sim import Simulation
 
 logger = logging.getLogger(__name__)

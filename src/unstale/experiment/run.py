@@ -8,13 +8,13 @@ from torch import nn
 from unstale import data, models
 from unstale.errors import ConfigError, RunError
 from unstale.experiment.config import ExperimentConfig, MethodConfig
-from unstale.experiment.environment import describe_environment
-from unstale.experiment.folder import RunFolder
 from unstale.experiment.method_run import run_method
 from unstale.experiment.progress import Progress, Silent
-from unstale.experiment.summary import write_summary
 from unstale.files import write_json
 from unstale.invert import InputSpec
+from unstale.run_folder.environment import describe_environment
+from unstale.run_folder.folder import RunFolder
+from unstale.run_folder.summary import write_summary
 from unstale.seeding import derive
 from unstale.server import Server
 from unstale.sim import Scenario, Simulation

@@ -102,7 +102,7 @@ def test_a_full_disk(unstale, tmp_path, small, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device", "somewhere")
 
     with monkeypatch.context() as patch:
-        patch.setattr("unstale.experiment.folder.Lines.append", full)
+        patch.setattr("unstale.run_folder.lines.Lines.append", full)
         result = unstale("run", *small, "--out", "r")
     assert result.code == 1
     assert "Traceback" not in result.err

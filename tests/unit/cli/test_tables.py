@@ -43,3 +43,15 @@ def test_what_has_no_value():
     text = shown({"weighted": figures(None, None, to_target=None)}, [0])
     assert "never" in text
     assert "–" in text
+
+
+def test_a_run_that_knows_nothing_of_affected_classes():
+    known = {**figures(0.5, None, None), "affected_accuracy": None, "affected_mean": None}
+    out = io.StringIO()
+    summary = {"scenario": "s", "rounds": 9, "seeds": [0], "target": None, "methods": {"m": known}}
+    summary_table(summary, Console(file=out, width=140))
+    text = " ".join(out.getvalue().split())
+    assert "0.500" in text
+    assert "affected" not in text
+    assert "target" not in text
+    assert "accuracy: mean over the last fifth of the rounds" in text

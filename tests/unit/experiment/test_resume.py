@@ -7,7 +7,7 @@ import pytest
 from unstale import checkpoint
 from unstale.errors import RunError
 from unstale.experiment import method_run
-from unstale.experiment.folder import Lines
+from unstale.run_folder.lines import Lines
 from unstale.server import Server
 from unstale.sim import Simulation
 

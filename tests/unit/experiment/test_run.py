@@ -6,8 +6,8 @@ import torch
 from unstale.checkpoint import load_tensors
 from unstale.errors import ConfigError, DataError, ModelError, RunError
 from unstale.experiment import RunFolder, for_programs, parse, run_experiment
-from unstale.experiment.folder import Lines
 from unstale.experiment.run import resolve_device
+from unstale.run_folder.lines import Lines
 
 
 def lines(folder, label, seed):

@@ -4,10 +4,14 @@ import json
 
 import pytest
 
-from unstale.experiment import surrogates
-from unstale.experiment.folder import Lines
+from unstale.run_folder import surrogates
+from unstale.run_folder.lines import Lines
 
-FEW = {"name": "invert", "iterations": 8, "warm_iterations": 3, "min_samples": 4, "max_samples": 12}
+# So few iterations fit badly: they are to be taken nevertheless.
+FEW = {
+    "name": "invert", "iterations": 8, "warm_iterations": 3, "min_samples": 4, "max_samples": 12,
+    "restart_loss": 0.0, "max_loss": 0.9,
+}  # fmt: skip
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import subprocess
 import torch
 
 import unstale
-from unstale.experiment import environment
+from unstale.run_folder import environment
 
 
 def test_describes_this_machine():

@@ -4,7 +4,8 @@ import sys
 import pytest
 
 from unstale.errors import RunError
-from unstale.experiment.folder import Lines, RunFolder, latest_folder, next_folder
+from unstale.run_folder.folder import RunFolder, latest_folder, next_folder
+from unstale.run_folder.lines import Lines
 
 
 def test_numbered_folders(tmp_path):
@@ -21,6 +22,7 @@ def test_numbered_folders(tmp_path):
 def test_one_process_at_a_time(tmp_path):
     folder = RunFolder(tmp_path / "run")
     folder.lock()
+    folder.lock()  # what it holds already
     with pytest.raises(RunError, match=r"One process at a time.*run.*--out"):
         RunFolder(tmp_path / "run").lock()
     code = (  # without the package, whose import takes seconds
@@ -113,6 +115,11 @@ def test_cut(lines):
     assert lines.cut(0) == []
     assert lines.path.read_bytes() == b""
     assert [p.name for p in lines.path.parent.iterdir()] == ["a.jsonl"]
+
+
+def test_a_cut_goes_by_the_number_of_the_round(lines):
+    lines.path.write_text('{"round": 2}\n{"round": 5}\n{"no": 1}\n{"round": 3}\n')
+    assert [r["round"] for r in lines.cut(3)] == [2, 3]
 
 
 def test_a_cut_that_fails_leaves_the_old_lines(lines, monkeypatch):

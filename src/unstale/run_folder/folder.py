@@ -1,9 +1,9 @@
-"""The run folder: everything that an experiment leaves behind.
+"""The run folder: everything that a run leaves behind, whichever engine made it.
 
 ```
 config.json                        the resolved config, written first
 environment.json                   versions, commit, hardware, command
-scenario/seed-0.json               who is slow and what everyone holds
+scenario/seed-0.json               who is slow and what everyone holds (simulator only)
 rounds/<label>/seed-0.jsonl        one line per round
 checkpoints/<label>/seed-0/        while running: the last two; then final.safetensors
 surrogates/<label>/seed-0.json     some of what a converting method made, at its end
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from unstale.errors import RunError
-from unstale.files import write_json, write_whole
+from unstale.files import write_json
 
 
 class RunFolder:
@@ -69,9 +69,13 @@ class RunFolder:
     def lock(self) -> None:
         """Make sure that no other process works here; released when the process ends.
 
+        Locking again what this very object holds changes nothing.
+
         Raises:
-            RunError: If one does.
+            RunError: If another one does.
         """
+        if self._lock is not None:
+            return
         self.path.mkdir(parents=True, exist_ok=True)
         handle = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
@@ -80,7 +84,7 @@ class RunFolder:
             os.close(handle)
             raise RunError(
                 f"One process at a time should work in a run folder. Another one is at work in "
-                f"{self.path}. Wait for it, or choose another folder with --out."
+                f"{self.path}. Wait for it, or choose another folder (--out of `unstale run`)."
             ) from error
         self._lock = handle
 
@@ -121,56 +125,3 @@ def _numbered(parent: Path, name: str) -> list[tuple[int, Path]]:
         for path in parent.glob(f"{prefix}*")
         if path.is_dir() and path.name.removeprefix(prefix).isdecimal()
     ]
-
-
-class Lines:
-    """One method's JSON lines: appended as rounds end, cut back to a checkpoint on resume."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def read(self) -> list[dict[str, Any]]:
-        """Return the whole lines; a last line that was cut off is left out."""
-        if not self.path.is_file():
-            return []
-        records: list[dict[str, Any]] = []
-        # Bytes, and only b"\n": text would also be cut at the line separators of Unicode.
-        *whole, _ = self.path.read_bytes().split(b"\n")
-        for number, line in enumerate(whole, start=1):
-            record = _record(line)
-            if record is None:
-                raise RunError(
-                    f"Line {number} of {self.path} should be a JSON object. Found {line[:40]!r}. "
-                    "Remove the file and use --resume to run this method again."
-                )
-            records.append(record)
-        return records
-
-    def cut(self, rounds: int) -> list[dict[str, Any]]:
-        """Keep the first `rounds` lines only and return them."""
-        kept = self.read()[:rounds]
-        # Whole or not at all: the checkpoint relies on what is kept.
-        write_whole(self.path, "".join(map(_line, kept)).encode())
-        return kept
-
-    def append(self, record: dict[str, Any]) -> None:
-        """Add one round's record."""
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(_line(record))
-
-    def flush(self) -> None:
-        """Make sure that all lines are on the disk."""
-        with self.path.open("a", encoding="utf-8") as file:
-            os.fsync(file.fileno())
-
-
-def _record(line: bytes) -> dict[str, Any] | None:
-    try:
-        record = json.loads(line)
-    except ValueError:
-        return None
-    return record if isinstance(record, dict) else None
-
-
-def _line(record: dict[str, Any]) -> str:
-    return json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"

@@ -1,0 +1,19 @@
+"""The folder of a run: written by every engine, read by the report."""
+
+from unstale.run_folder.environment import describe_environment
+from unstale.run_folder.folder import RunFolder, latest_folder, next_folder
+from unstale.run_folder.lines import Lines
+from unstale.run_folder.summary import for_programs, summarise, write_summary
+from unstale.run_folder.surrogates import write_surrogates
+
+__all__ = [
+    "Lines",
+    "RunFolder",
+    "describe_environment",
+    "for_programs",
+    "latest_folder",
+    "next_folder",
+    "summarise",
+    "write_summary",
+    "write_surrogates",
+]
