@@ -12,7 +12,9 @@ from unstale.local import LocalSpec, local_update
 from unstale.params import Params
 
 
-def check_requests(model: nn.Module, requests: Sequence[Request], current: Params) -> None:
+def check_requests(
+    model: nn.Module, requests: Sequence[Request], current: Params | None = None
+) -> None:
     """Raise unless all weights and updates have the model's names and shapes."""
     shapes = {n: p.shape for n, p in model.named_parameters()}
 
@@ -25,7 +27,8 @@ def check_requests(model: nn.Module, requests: Sequence[Request], current: Param
                 f"Found a difference in {', '.join(wrong)}."
             )
 
-    check("current", current)
+    if current is not None:
+        check("current", current)
     for request in requests:
         if request.num_examples < 1:
             raise ConfigError(

@@ -31,6 +31,29 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """The surrogate that was found for one request."""
+
+    surrogate: Surrogate | None
+    """None where the fit failed."""
+    loss: float
+    """The disparity of the fit; not a number where none was tried."""
+    losses: tuple[float, ...]
+    """The disparity at each iteration."""
+    seconds: float
+    """This update's share of the time."""
+    warm: bool = False
+    """Whether it comes from the client's last surrogate."""
+    reason: str = ""
+    """Why it failed."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is a surrogate."""
+        return self.surrogate is not None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Conversion:
     """What became of one stale update."""
 
@@ -49,6 +72,8 @@ class Conversion:
     """Whether `delta` is an estimate."""
     reason: str = ""
     """Why it is not."""
+    warm: bool = False
+    """Whether the surrogate was improved from the client's last one, not found anew."""
 
     @property
     def iterations(self) -> int:

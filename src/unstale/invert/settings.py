@@ -22,7 +22,7 @@ class Invert:
 
     Example:
         >>> Invert().num_samples(450)
-        64
+        128
         >>> Invert(max_samples=400).num_samples(450)
         225
     """
@@ -31,11 +31,11 @@ class Invert:
     """Samples of the surrogate as a share of the client's `num_examples`."""
     min_samples: int = 16
     """The least samples a surrogate has."""
-    max_samples: int = 64
+    max_samples: int = 128
     """The most samples a surrogate has."""
     iterations: int = 150
     """The most iterations of a client's first inversion."""
-    warm_iterations: int = 25
+    warm_iterations: int = 12
     """The most iterations where the client's last surrogate is improved."""
     objective: str = "l2"
     """`l1`, `l2`, `cosine`, or a sum such as `l1+cosine`."""
@@ -68,8 +68,14 @@ class Invert:
     """A loss that fell by less than this share over `patience` has stopped falling."""
     cuts: int = 2
     """How often the steps are cut on a plateau before the next one ends the inversion."""
-    max_loss: float = 0.9
+    restart_loss: float = 0.2
+    """A warm fit above this (for each term of the objective) is tried anew from a cold start; 0:
+    never."""
+    max_loss: float = 0.3
     """A fit above this (for each term of the objective) has failed; no change scores 1."""
+    residual: bool = True
+    """Whether an estimate also carries what the surrogate does not explain of the update, as
+    far as the explained part lives on."""
     max_seconds: float | None = None
     """Seconds that one client's inversion may take; results then depend on the machine."""
     at_once: int = 16
@@ -95,7 +101,7 @@ class Invert:
         for name in ("lr", "label_lr", "warm_lr", "max_loss"):
             value = getattr(self, name)
             require(0 < value < float("inf"), f"`{name}` should be above 0 and finite", value)
-        for name in ("noise", "tv", "tolerance"):
+        for name in ("noise", "tv", "tolerance", "restart_loss"):
             value = getattr(self, name)
             require(0 <= value < float("inf"), f"`{name}` should be at least 0 and finite", value)
         require(
@@ -155,6 +161,9 @@ _PAPER: dict[str, Any] = {
     "history": 1,
     "tv": 0.0,
     "patience": 0,
+    "restart_loss": 0.0,
+    "max_loss": 0.9,
+    "residual": False,
 }
 PRESETS: dict[str, dict[str, Any]] = {"default": {}, "paper": _PAPER}
 

@@ -8,6 +8,9 @@ from torch import Tensor
 
 from unstale.errors import ConfigError
 
+# Two standard deviations to each side.
+_STANDARDISED_SPAN = 4.0
+
 
 @dataclass(frozen=True, slots=True)
 class InputSpec:
@@ -70,10 +73,15 @@ class InputSpec:
 
     @property
     def unit(self) -> float:
-        """The range of an input, by which noise and steps are measured; 1 where unbounded."""
-        if self.low is not None and self.high is not None:
-            return self.high - self.low
-        return 1.0
+        """The range of an input, by which noise and steps are measured; 1 where unbounded.
+
+        Data with 0 within their bounds are standardised, and bounds beyond two deviations to
+        each side are where outliers were cut: sensors within ±10 hardly ever leave ±2.
+        """
+        if self.low is None or self.high is None:
+            return 1.0
+        span = self.high - self.low
+        return min(span, _STANDARDISED_SPAN) if self.low < 0 < self.high else span
 
     def clamp(self, x: Tensor) -> Tensor:
         """Return `x` with every value brought within the bounds."""

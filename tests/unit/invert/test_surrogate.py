@@ -138,3 +138,9 @@ def test_a_list_from_toml_is_a_shape():
 )
 def test_the_plain_value_to_begin_from(low, high, middle):
     assert InputSpec((3,), 2, low, high).middle == middle
+
+
+def test_wide_bounds_of_standardised_data_are_no_measure():
+    assert InputSpec((30,), 4, low=-10.0, high=10.0).unit == 4  # two deviations to each side
+    assert InputSpec((30,), 4, low=-0.42, high=2.82).unit == pytest.approx(3.24)
+    assert InputSpec((30,), 4, low=0.0, high=255.0).unit == 255  # plain pixels
