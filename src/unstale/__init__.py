@@ -1,6 +1,7 @@
 """Unstale: federated learning in which slow devices hold data that nobody else has."""
 
 from unstale.aggregate import Aggregator, FedAvg, Tiers
+from unstale.background import Background
 from unstale.checks import Limits
 from unstale.compensate import (
     Compensator,
@@ -33,6 +34,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Aggregator",
+    "Background",
     "Compensator",
     "Conversion",
     "Drop",

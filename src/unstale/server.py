@@ -10,23 +10,27 @@ import torch
 from torch import nn
 
 from unstale.aggregate import Aggregator
+from unstale.background import Background
 from unstale.checkpoint import Checkpoints, ReadParams
 from unstale.checks import Limits, check_update, is_client_id, refuse, shown
 from unstale.compensate import Compensator
 from unstale.compensate.base import surrogates_of
+from unstale.compensate.preparing import Preparation, preparation_of
 from unstale.describe import describe_method, rebuild_method
-from unstale.errors import CheckpointError, ConfigError
+from unstale.errors import ConfigError
 from unstale.executors import Executor
+from unstale.held import Held
 from unstale.history import History, HistorySpec
 from unstale.invert import InputSpec, Surrogate
 from unstale.local import LocalSpec
 from unstale.methods import Method, as_method
 from unstale.params import Params, clone, params_of
 from unstale.seeding import generator
+from unstale.server_tree import check_fits, readers, recipe_of, recipe_tree, update_tree
 from unstale.step import Report, ServerState, initial_state, step
 from unstale.tickets import Tickets
 from unstale.trainable import check_model
-from unstale.updates import Receipt, Update
+from unstale.updates import Receipt, ServerView, Update
 
 
 class Server:
@@ -45,6 +49,9 @@ class Server:
         inputs: What one input of the model looks like; needed by methods that convert.
         executor: Where conversions are done; here when not given. It is not part of a
             checkpoint, and is the caller's to close.
+        background: Where the surrogates of stale updates are found while rounds go on, so
+            that no round waits for them; found in the step when not given. It is not part
+            of a checkpoint, and is the caller's to close.
         seed: Seeds whatever the method draws.
 
     Example:
@@ -73,6 +80,7 @@ class Server:
         limits: Limits | None = None,
         inputs: InputSpec | None = None,
         executor: Executor | None = None,
+        background: Background | None = None,
         seed: int = 0,
     ) -> None:
         check_model(model)
@@ -83,7 +91,7 @@ class Server:
         if method is not None or (compensator is None and aggregator is None):
             chosen = as_method(method if method is not None else "unweighted")
         state = initial_state(params_of(model), chosen)
-        self._assemble(model, chosen, local, history, limits, inputs, seed, state)
+        self._assemble(model, chosen, local, history, limits, inputs, seed, state, background)
         self._history.advance(0, state.params, None)
         self.executor = executor
 
@@ -97,6 +105,7 @@ class Server:
         inputs: InputSpec | None,
         seed: int,
         state: ServerState,
+        background: Background | None,
     ) -> None:
         self.model = model
         self.method = method
@@ -108,6 +117,8 @@ class Server:
         self._history = History(history or HistorySpec(), method.compensator.lookback)
         self._tickets = Tickets()
         self._pending: dict[tuple[str, int], Update] = {}
+        self._background = background
+        self._held = Held(background, model)
         self._refused: Counter[str] = Counter()
         self._checkpoints: dict[Path, Checkpoints] = {}
         self._lock = threading.RLock()
@@ -132,6 +143,17 @@ class Server:
         """The versions on which somebody works, oldest first."""
         with self._lock:
             return sorted(self._tickets.outstanding())
+
+    @property
+    def background(self) -> Background | None:
+        """Where surrogates are found while rounds go on; None for nowhere."""
+        return self._background
+
+    @property
+    def held(self) -> list[tuple[str, int]]:
+        """The accepted updates that wait for their surrogates: client and base version."""
+        with self._lock:
+            return self._held.keys
 
     def weights_of(self, version: int) -> Params | None:
         """Return the weights of a version, or None if they are not kept. Do not change them."""
@@ -165,7 +187,9 @@ class Server:
     def submit(self, update: Update) -> Receipt:
         """Check an update and, if nothing speaks against it, take it for the next step.
 
-        A refused update changes nothing but the report's count of refusals.
+        With a `background`, a stale update that is to be converted is held until its
+        surrogate is found, and takes part in the step after. A refused update changes
+        nothing but the report's count of refusals.
         """
         with self._lock:
             receipt = check_update(update, self._state.params, self.version, self.limits)
@@ -188,22 +212,47 @@ class Server:
                 for name, p in self._state.params.items()
             }
             # Plain numbers: NumPy's do not go into a checkpoint.
-            self._pending[key] = dataclasses.replace(
+            taken = dataclasses.replace(
                 update,
                 delta=own,
                 base_version=key[1],
                 num_examples=int(update.num_examples),
                 weight=float(update.weight),
             )
+            stale = taken.staleness(self.version) > 0
+            if not (stale and self._held.take(taken, self.version, self._prepare)):
+                self._pending[key] = taken
             self._tickets.answer(*key)
             return Receipt(True)
 
+    def _prepare(self, update: Update, since: int) -> Preparation | None:
+        """Return what can be done ahead for an update that came at a version.
+
+        What is drawn depends on that version, as it would in the step that follows: then
+        a server that was loaded prepares it again in the same way.
+        """
+        view = ServerView(
+            self.version,
+            self._state.params,
+            self._history.get,
+            self.local,
+            generator(self.seed, "server", since),
+            self.model,
+            self.inputs,
+            frozenset(self._history.store.versions),
+        )
+        return preparation_of(self.method.compensator, update, self._state.compensator, view)
+
     def step(self) -> Report:
-        """Compensate and aggregate what has arrived; make the next version."""
+        """Compensate and aggregate what has arrived; make the next version.
+
+        Of the updates that are held those take part whose preparation has ended.
+        """
         with self._lock:
+            ready = self._held.ready()
             result = step(
                 self._state,
-                list(self._pending.values()),
+                [*self._pending.values(), *(update for update, _ in ready.values())],
                 method=self.method,
                 local=self.local,
                 history=self._history.get,
@@ -212,24 +261,29 @@ class Server:
                 inputs=self.inputs,
                 kept=self._history.store.versions,
                 executor=self.executor,
+                prepared={key: made for key, (_, made) in ready.items() if made is not None},
             )
             # First what can fail (a full disk): then nothing has happened and the step can
             # be taken again.
-            self._history.advance(result.state.version, result.state.params, self._kept())
+            kept_versions = self._kept(self._held.versions(without=ready))
+            self._history.advance(result.state.version, result.state.params, kept_versions)
             refused = dict(self._refused)
             self._state = result.state
             self._pending.clear()
             self._refused.clear()
+            for update in self._held.drop(ready, self._prepare):
+                self._pending[update.client_id, update.base_version] = update
             store = self._history.store
             kept = {
                 "versions": len(store.versions),
                 "bytes": store.memory_used,
                 "on_disk": store.on_disk,
             }
-            return dataclasses.replace(result.report, refused=refused, history=kept)
+            held = None if self._background is None else len(self._held)
+            return dataclasses.replace(result.report, refused=refused, history=kept, held=held)
 
-    def _kept(self) -> set[int] | None:
-        return self._tickets.outstanding() if self._tickets.ever_used else None
+    def _kept(self, held: set[int]) -> set[int] | None:
+        return self._tickets.outstanding() | held if self._tickets.ever_used else None
 
     # --- save and load ---------------------------------------------------------------
 
@@ -243,28 +297,23 @@ class Server:
 
     def to_tree(self) -> tuple[dict[str, Any], dict[int, ReadParams]]:
         """Return all of the server's state as a tree, and its versions, for a checkpoint."""
-        local = {f.name: getattr(self.local, f.name) for f in dataclasses.fields(self.local)}
-        if not isinstance(self.local.loss, str):
-            local["loss"] = None
         tree = {
             "version": self.version,
             "params": dict(self._state.params),
             "compensator": self._state.compensator,
             "aggregator": self._state.aggregator,
             "method": describe_method(self.method),
-            "local": local,
+            "local": recipe_tree(self.local),
             "history": dataclasses.asdict(self._history.spec),
             "limits": dataclasses.asdict(self.limits),
             "inputs": None if self.inputs is None else dataclasses.asdict(self.inputs),
             "seed": self.seed,
             "tickets": self._tickets.to_json(),
             "refused": dict(self._refused),
-            "pending": [
-                {f.name: getattr(update, f.name) for f in dataclasses.fields(update)}
-                for update in self._pending.values()
-            ],
+            "pending": [update_tree(update) for update in self._pending.values()],
+            "held": [{"update": update_tree(u), "since": since} for u, since in self._held],
         }
-        return tree, {v: _reader(self._history, v) for v in self._history.store.versions}
+        return tree, readers(self._history)
 
     @classmethod
     def load(
@@ -275,6 +324,7 @@ class Server:
         method: str | Method | None = None,
         local: LocalSpec | None = None,
         executor: Executor | None = None,
+        background: Background | None = None,
     ) -> "Server":
         """Restore the newest sound checkpoint of a folder.
 
@@ -284,6 +334,8 @@ class Server:
             method: Needed only if the method was made of classes that are not registered.
             local: Needed only if the loss was a function and not a name.
             executor: Where conversions are done; here when not given.
+            background: Where surrogates are found while rounds go on. Updates that were held
+                are prepared anew; without it they take part in the next step.
 
         Raises:
             CheckpointError: If no checkpoint is sound; a damaged newest one is passed over
@@ -292,7 +344,9 @@ class Server:
         path = Path(folder).resolve()
         checkpoints = Checkpoints(path)
         tree, versions = checkpoints.read()
-        server = cls.from_tree(tree["server"], versions, model, method=method, local=local)
+        server = cls.from_tree(
+            tree["server"], versions, model, method=method, local=local, background=background
+        )
         server._checkpoints[path] = checkpoints
         server.executor = executor
         return server
@@ -306,32 +360,27 @@ class Server:
         *,
         method: str | Method | None = None,
         local: LocalSpec | None = None,
+        background: Background | None = None,
     ) -> "Server":
         """Return the server that `to_tree` described."""
         chosen = rebuild_method(tree["method"]) if method is None else as_method(method)
-        if local is None:
-            if tree["local"]["loss"] is None:
-                raise CheckpointError(
-                    "The loss of a checkpoint should be a name. It was a function. "
-                    "Pass the recipe: Server.load(dir, local=...)."
-                )
-            local = LocalSpec(**{**tree["local"], "betas": tuple(tree["local"]["betas"])})
         state = ServerState(
             tree["version"], tree["params"], tree["compensator"], tree["aggregator"]
         )
         if model is not None:
             check_model(model)
-            _check_fits(model, state.params)
+            check_fits(model, state.params)
         server = cls.__new__(cls)
         server._assemble(
             model,
             chosen,
-            local,
+            local if local is not None else recipe_of(tree["local"]),
             HistorySpec(**tree["history"]),
             Limits(**tree["limits"]),
             None if tree["inputs"] is None else InputSpec(**tree["inputs"]),
             tree["seed"],
             state,
+            background,
         )
         device = next(iter(state.params.values())).device
         for version in sorted(versions):
@@ -339,27 +388,11 @@ class Server:
             server._history.store.put(version, {n: params[n].to(device) for n in state.params})
         server._tickets = Tickets.from_json(tree["tickets"])
         server._refused = Counter(tree["refused"])
-        for item in tree["pending"]:
-            server._pending[(item["client_id"], item["base_version"])] = Update(**item)
+        # Checkpoints of earlier versions have no "held".
+        held = [(Update(**item["update"]), item["since"]) for item in tree.get("held", [])]
+        for update in [
+            *(Update(**item) for item in tree["pending"]),
+            *server._held.resume(held, server._prepare),
+        ]:
+            server._pending[update.client_id, update.base_version] = update
         return server
-
-
-def _check_fits(model: nn.Module, params: Params) -> None:
-    found = {name: tuple(p.shape) for name, p in model.named_parameters()}
-    wanted = {name: tuple(p.shape) for name, p in params.items()}
-    if found != wanted:
-        odd = sorted(n for n in {*found, *wanted} if found.get(n) != wanted.get(n))
-        raise CheckpointError(
-            "The model should have the parameters that the checkpoint has. Found others in "
-            f"{odd[:5]}. Pass the model that was saved."
-        )
-
-
-def _reader(history: History, version: int) -> ReadParams:
-    def read() -> Params:
-        params = history.get(version)
-        if params is None:
-            raise CheckpointError(f"Version {version} vanished while it was being saved.")
-        return params
-
-    return read

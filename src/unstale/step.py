@@ -21,7 +21,7 @@ from unstale.invert import InputSpec
 from unstale.local import LocalSpec
 from unstale.methods import Method
 from unstale.params import Params, add, flatten
-from unstale.updates import Note, ServerView, State, Update
+from unstale.updates import Note, Prepared, ServerView, State, Update
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +53,8 @@ class Report:
     history: Mapping[str, int] = field(default_factory=dict)
     """Earlier versions kept, and the bytes they take in memory."""
     seconds: float = 0.0
+    held: int | None = None
+    """Accepted updates that are still prepared in the background; None without one."""
 
     @property
     def arrivals(self) -> int:
@@ -83,6 +85,7 @@ class Report:
             "iterations": sum(int(n.detail.get("iterations", 0)) for n in self.notes),
             **_told_in_full(self.notes),
             "history": dict(self.history),
+            **({} if self.held is None else {"held": self.held}),
             "seconds": self.seconds,
         }
 
@@ -164,6 +167,7 @@ def step(
     inputs: InputSpec | None = None,
     kept: Iterable[int] = (),
     executor: Executor | None = None,
+    prepared: Mapping[tuple[str, int], Prepared] | None = None,
 ) -> StepResult:
     """Take one round's arrivals and return the next state with a report.
 
@@ -174,7 +178,16 @@ def step(
     # 1. One order for all, so that who came first cannot change a bit of the result.
     ordered = sorted(arrivals, key=lambda u: (u.client_id, u.base_version))
     view = ServerView(
-        state.version, state.params, history, local, rng, model, inputs, frozenset(kept), executor
+        state.version,
+        state.params,
+        history,
+        local,
+        rng,
+        model,
+        inputs,
+        frozenset(kept),
+        executor,
+        prepared or {},
     )
     # 2. Compensate.
     outcome = method.compensator.apply(ordered, state.compensator, view)

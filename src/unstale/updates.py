@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from unstale.executors import Executor
-from unstale.invert import InputSpec
+from unstale.invert import Fit, InputSpec, Request
 from unstale.local import LocalSpec
 from unstale.params import Params
 
@@ -73,6 +73,18 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """What was done for an update ahead of the round in which it takes part."""
+
+    request: Request
+    """What was asked when it came."""
+    fit: Fit
+    """The surrogate that was found, or why there is none."""
+    since: int
+    """The version at which it came; it has waited since."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ServerView:
     """All that a compensator or an aggregator may see of the server."""
 
@@ -94,6 +106,8 @@ class ServerView:
     """The versions that `history` still has: what belongs to others may be forgotten."""
     executor: Executor | None = None
     """Where work that falls into parts may be done; None for here."""
+    prepared: Mapping[tuple[str, int], Prepared] = field(default_factory=dict)
+    """What was done ahead, by client and base version."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,6 +8,7 @@ from unstale.compensate.first_order import FirstOrder
 from unstale.compensate.identity import Identity
 from unstale.compensate.inversion import Invert
 from unstale.compensate.prediction import PredictedMove
+from unstale.compensate.preparing import Preparation, Prepares
 from unstale.compensate.switching import SwitchBack, switch_back
 from unstale.compensate.uniqueness import OnlyUnique, only_unique
 from unstale.compensate.weighting import (
@@ -30,6 +31,8 @@ __all__ = [
     "OnlyUnique",
     "PolynomialWeight",
     "PredictedMove",
+    "Preparation",
+    "Prepares",
     "SigmoidWeight",
     "Stateless",
     "SwitchBack",

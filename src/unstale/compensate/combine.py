@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unstale.compensate.base import Compensator, surrogates_of
+from unstale.compensate.preparing import Preparation, Prepares
 from unstale.errors import ConfigError
 from unstale.invert import Surrogate
 from unstale.updates import Note, Outcome, ServerView, State, Update
@@ -39,6 +40,20 @@ class Chain:
         for part, memory in zip(self.parts, state["parts"], strict=True):
             found |= surrogates_of(part, memory)
         return found
+
+    def prepare(self, update: Update, state: State, view: ServerView) -> Preparation | None:
+        """Return what the first part that prepares anything does.
+
+        Nothing where a part before it drops the update, or corrects it for a version that
+        will have passed.
+        """
+        for part, memory in zip(self.parts, state["parts"], strict=True):
+            if isinstance(part, Prepares):
+                return part.prepare(update, memory, view)
+            left = part.apply([update], memory, view).updates
+            if len(left) != 1 or left[0].delta is not update.delta:
+                return None
+        return None
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
         """Hand each part the updates that the one before returned."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from unstale.compensate.base import Compensator, surrogates_of
 from unstale.compensate.inversion import Invert
+from unstale.compensate.preparing import Preparation, preparation_of
 from unstale.compensate.switching import SwitchBack
 from unstale.compensate.uniqueness import OnlyUnique
 from unstale.invert import Surrogate
@@ -78,6 +79,10 @@ class ConvertStale(Invert):
     def surrogates(self, state: State) -> dict[str, Surrogate]:
         """Return those of the parts."""
         return surrogates_of(self.composed, state)
+
+    def prepare(self, update: Update, state: State, view: ServerView) -> Preparation | None:
+        """Return what the parts prepare."""
+        return preparation_of(self.composed, update, state, view)
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
         """Hand the round to the parts."""

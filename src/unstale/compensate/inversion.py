@@ -1,8 +1,7 @@
 """Conversion: a stale update into the one that its client would send today."""
 
-import copy
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,14 +9,15 @@ from torch import nn
 
 from unstale.compensate import client_memory
 from unstale.compensate.base import check_fallback, fall_back
+from unstale.compensate.preparing import Preparation
+from unstale.compensate.spreading import convert_spread
 from unstale.errors import ConfigError
-from unstale.executors import Inline, WorkerError
-from unstale.invert import Conversion, InputSpec, Request, Surrogate, convert_many
+from unstale.executors import WorkerError
+from unstale.invert import Conversion, InputSpec, Request, Surrogate, estimate_many
 from unstale.invert import Invert as InvertSettings
-from unstale.local import LocalSpec
-from unstale.params import Params, norm
+from unstale.params import norm
 from unstale.seeding import derive
-from unstale.updates import Note, Outcome, ServerView, State, Update
+from unstale.updates import Note, Outcome, Prepared, ServerView, State, Update
 
 # A client's first conversion (cold), its second (warm) and then every so many tell their loss
 # at so many of the iterations.
@@ -90,28 +90,39 @@ class Invert(InvertSettings):
             return Outcome(tuple(updates), state)
         model, inputs = _needed(view)
         treated: dict[int, tuple[Update | None, Note]] = {}
-        # 1. Who can be converted, within the round's budget.
+        # 1. Who can be converted, within the round's budget; fits made ahead cost it nothing.
+        ahead = {i: made for i in late if (made := _prepared(updates[i], view)) is not None}
         known: dict[int, client_memory.Known] = {}
+        budget = len(late) if self.max_conversions is None else self.max_conversions
         for i in sorted(late, key=lambda i: -updates[i].staleness(view.version)):
-            base = view.history(updates[i].base_version)
+            base = ahead[i].request.base if i in ahead else view.history(updates[i].base_version)
             if base is None:
                 treated[i] = fall_back(updates[i], self.fallback, "the base weights are gone")
-            elif self.max_conversions is not None and len(known) >= self.max_conversions:
+            elif i not in ahead and budget == 0:
                 treated[i] = fall_back(updates[i], "keep", "the round's conversions are used up")
             else:
                 known[i] = (updates[i], base)
+                budget -= i not in ahead
         # 2. Convert them, in the order in which they came.
         chosen = {i: known[i] for i in sorted(known)}
         clients = dict(state["clients"])
-        requests = [self._request(pair, chosen.values(), clients, view) for pair in chosen.values()]
+        requests = {
+            i: self._request(pair, chosen.values(), clients, view)
+            for i, pair in chosen.items()
+            if i not in ahead
+        }
+        found = self._estimated(ahead, model, view)
         try:
-            found = self._convert(requests, model, inputs, view)
+            solved = convert_spread(
+                list(requests.values()), model, inputs, self, view, self.round_seconds
+            )
+            found |= dict(zip(requests, solved, strict=True))
         except WorkerError as error:
-            for i, (update, _) in chosen.items():
-                treated[i] = fall_back(update, "keep", str(error))
-            found, requests, chosen = [], [], {}
+            for i in requests:
+                treated[i] = fall_back(updates[i], "keep", str(error))
         # 3. What to trust, and what to remember.
-        for (i, pair), request, conversion in zip(chosen.items(), requests, found, strict=True):
+        for i in sorted(found):
+            pair, conversion = chosen[i], found[i]
             update = pair[0]
             entry = clients.get(update.client_id, {})
             if fault := self._fault(update, conversion):
@@ -121,7 +132,7 @@ class Invert(InvertSettings):
                 if conversion.iterations and entry:  # nonsense that was not even tried is passed
                     clients[update.client_id] = client_memory.without_surrogate(entry)
                 continue
-            treated[i] = _converted(update, conversion, request, inputs, entry.get("count", 0))
+            treated[i] = _converted(update, conversion, entry.get("count", 0))
             surrogate = conversion.surrogate if self.warm_start else None
             if surrogate is not None or self.history > 1:
                 clients[update.client_id] = client_memory.remember(
@@ -134,6 +145,19 @@ class Invert(InvertSettings):
             tuple(note for _, note in results if note is not None),
         )
 
+    def prepare(self, update: Update, state: State, view: ServerView) -> Preparation | None:
+        """Return the fit that is to be made for a stale update whose base weights are known.
+
+        With the client's memory as it is now: its updates should be prepared one by one.
+        """
+        if update.staleness(view.version) <= 0 or view.model is None or view.inputs is None:
+            return None
+        base = view.history(update.base_version)
+        if base is None:
+            return None
+        request = self._request((update, base), (), state["clients"], view)
+        return Preparation(request, view.local, view.inputs, self)
+
     def surrogates(self, state: State) -> dict[str, Surrogate]:
         """Return the surrogates that are kept, by client."""
         found = {c: client_memory.surrogate_of(entry) for c, entry in state["clients"].items()}
@@ -142,8 +166,8 @@ class Invert(InvertSettings):
     def _request(
         self,
         pair: client_memory.Known,
-        round_: Any,
-        clients: dict[str, client_memory.Entry],
+        round_: Iterable[client_memory.Known],
+        clients: Mapping[str, client_memory.Entry],
         view: ServerView,
     ) -> Request:
         update, base = pair
@@ -155,27 +179,19 @@ class Invert(InvertSettings):
         warm = client_memory.surrogate_of(entry)
         return Request(base, update.delta, update.num_examples, past, warm, seed)
 
-    def _convert(
-        self, requests: Sequence[Request], model: nn.Module, inputs: InputSpec, view: ServerView
-    ) -> list[Conversion]:
-        """Spread the requests over the workers, and put the answers back in order."""
-        if not requests:
-            return []
-        executor = view.executor or Inline()
-        count = min(executor.workers, len(requests))
-        settings = self
-        if self.round_seconds is not None:
-            each = self.round_seconds / -(-len(requests) // count)
-            each = each if self.max_seconds is None else min(each, self.max_seconds)
-            settings = dataclasses.replace(self, max_seconds=each)
-        # Dealt out like cards, so that long and short ones are spread evenly.
-        parts = [
-            _Part(requests[i::count], view.params, view.local, inputs, settings)
-            for i in range(count)
-        ]
-        here = isinstance(executor, Inline)
-        answers = executor.map(_convert_part, model if here else _structure(model), parts)
-        return [answers[i % count][i // count] for i in range(len(requests))]
+    def _estimated(
+        self, ahead: Mapping[int, Prepared], model: nn.Module, view: ServerView
+    ) -> dict[int, Conversion]:
+        """Train the surrogates that were found ahead from today's weights."""
+        estimates = estimate_many(
+            model,
+            [prepared.request for prepared in ahead.values()],
+            [prepared.fit for prepared in ahead.values()],
+            current=view.params,
+            local=view.local,
+            settings=self,
+        )
+        return dict(zip(ahead, estimates, strict=True))
 
     def _fault(self, update: Update, conversion: Conversion) -> str:
         """Return why the stale update is the better guess; empty where it is not."""
@@ -188,35 +204,11 @@ class Invert(InvertSettings):
         return ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Part:
-    """What one worker converts of a round."""
-
-    requests: Sequence[Request]
-    current: Params
-    local: LocalSpec
-    inputs: InputSpec
-    settings: Invert
-
-
-def _convert_part(model: nn.Module, part: _Part) -> list[Conversion]:
-    return convert_many(
-        model,
-        part.requests,
-        current=part.current,
-        local=part.local,
-        inputs=part.inputs,
-        settings=part.settings,
-    )
-
-
-def _structure(model: nn.Module) -> nn.Module:
-    """Return a copy with weights of zero: they are not used, and the same for every round."""
-    blank = copy.deepcopy(model)
-    for p in blank.parameters():
-        p.grad = None
-        p.data.zero_()
-    return blank
+def _prepared(update: Update, view: ServerView) -> Prepared | None:
+    """Return the fit that was made for this very delta, if there is one."""
+    found = view.prepared.get((update.client_id, update.base_version))
+    # Another part of a chain may have changed it, or prepared it for itself.
+    return found if found is not None and found.request.delta is update.delta else None
 
 
 def _needed(view: ServerView) -> tuple[nn.Module, InputSpec]:
@@ -233,17 +225,14 @@ def _needed(view: ServerView) -> tuple[nn.Module, InputSpec]:
     return view.model, view.inputs
 
 
-def _converted(
-    update: Update, conversion: Conversion, request: Request, inputs: InputSpec, before: int
-) -> tuple[Update, Note]:
-    warm = request.warm is not None and request.warm.fits(inputs)
+def _converted(update: Update, conversion: Conversion, before: int) -> tuple[Update, Note]:
     detail: dict[str, Any] = {
         "loss": conversion.loss,
         "iterations": conversion.iterations,
         "seconds": conversion.seconds,
-        "start": "warm" if warm else "cold",
+        "start": "warm" if conversion.warm else "cold",
     }
-    if not warm or before == 1 or before % CURVE_EVERY == 0:
+    if not conversion.warm or before == 1 or before % CURVE_EVERY == 0:
         detail["curve"] = _curve(conversion.losses)
     note = Note("converted", update.client_id, update.base_version, detail)
     return dataclasses.replace(update, delta=conversion.delta), note

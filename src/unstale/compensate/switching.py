@@ -15,7 +15,9 @@ window a is 0.1: a tenth of the rounds before.
 Only what the server received is used. A client that works on one model at a time
 starts its next work a little after its update came, so that nobody ever trains
 from version t itself; an update from shortly after t is then taken for the truth
-(`slack`). It is the truth for both sides of the comparison.
+(`slack`). It is the truth for both sides of the comparison. Where the update was held
+while its surrogate was found, the next work began shortly before t: as far as it was
+held, and no farther than the slack, that will do as well.
 """
 
 import dataclasses
@@ -25,6 +27,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unstale.compensate.base import Compensator, surrogates_of
+from unstale.compensate.preparing import Preparation, preparation_of
 from unstale.compensate.wrapping import check_inner, in_order, is_kept, key_of
 from unstale.errors import ConfigError
 from unstale.invert import Surrogate
@@ -32,8 +35,9 @@ from unstale.invert.objective import disparity_of
 from unstale.params import Params, add, flatten, scale
 from unstale.updates import Note, Outcome, ServerView, State, Update
 
-# `estimates` (each with `version`, `until`, `estimate`, `stale`), `worse` (findings in a
-# row), `switched` (t_s or None) and `newest` (the newest base version that arrived)
+# `estimates` (each with `version`, `until`, `estimate`, `stale`, and `first` where that is
+# below `version`), `worse` (findings in a row), `switched` (t_s or None) and `newest` (the
+# newest base version that arrived)
 Entry = Mapping[str, Any]
 _NEW: Entry = {"estimates": [], "worse": 0, "switched": None, "newest": -1}
 
@@ -101,6 +105,13 @@ class SwitchBack:
         """Return those of the inner one."""
         return surrogates_of(self.inner, state["inner"])
 
+    def prepare(self, update: Update, state: State, view: ServerView) -> Preparation | None:
+        """Return what the inner one prepares; nothing for a client that has switched for good."""
+        switched = state["clients"].get(update.client_id, _NEW)["switched"]
+        if self.gamma(switched, view.version) == 0:
+            return None
+        return preparation_of(self.inner, update, state["inner"], view)
+
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
         """Compare earlier estimates with what has come, then estimate and mix."""
         clients: dict[str, Entry] = {
@@ -145,7 +156,7 @@ class SwitchBack:
                 and stale.staleness(view.version) > 0
             ):
                 entry = clients.get(stale.client_id, _NEW)
-                clients[stale.client_id] = self._remember(entry, estimate, stale, view.version)
+                clients[stale.client_id] = self._remember(entry, estimate, stale, view)
         return Outcome(
             in_order([*mixed, *done], updates),
             {"inner": outcome.state, "clients": _worth_keeping(clients)},
@@ -156,7 +167,7 @@ class SwitchBack:
         """Forget estimates whose truth can no longer come: nobody works on those versions."""
 
         def may_come(item: Mapping[str, Any]) -> bool:
-            first, last = item["version"], item["until"]
+            first, last = _first(item), item["until"]
             if last < entry["newest"]:
                 return False
             return last >= view.version or any(is_kept(view, v) for v in range(first, last + 1))
@@ -168,9 +179,9 @@ class SwitchBack:
         base = update.base_version
         entry = {**entry, "newest": max(base, entry["newest"])}
         waiting = entry["estimates"]
-        due = [e for e in waiting if e["version"] <= base <= e["until"] and e["version"] < now]
+        due = [e for e in waiting if _first(e) <= base <= e["until"] and e["version"] < now]
         # Older ones can no longer be met: a client's updates come in order.
-        entry["estimates"] = [e for e in waiting if e["version"] > base]
+        entry["estimates"] = [e for e in waiting if _first(e) > base]
         if not due or entry["switched"] is not None:
             return entry, []
         found = due[-1]  # the nearest
@@ -198,19 +209,28 @@ class SwitchBack:
         delta = add(scale(estimate.delta, gamma), stale.delta, 1 - gamma)
         return dataclasses.replace(estimate, delta=delta)
 
-    def _remember(self, entry: Entry, estimate: Update, stale: Update, now: int) -> Entry:
-        waiting = entry["estimates"]
+    def _remember(self, entry: Entry, estimate: Update, stale: Update, view: ServerView) -> Entry:
+        waiting, now = entry["estimates"], view.version
         known = any(e["version"] == now for e in waiting)
         if entry["switched"] is not None or len(waiting) >= self.keep or known:
             return entry
         span = max(1, int(self.slack * stale.staleness(now))) if self.slack > 0 else 0
-        item = {
+        item: dict[str, Any] = {
             "version": now,
             "until": now + span,
             "estimate": dict(estimate.delta),
             "stale": dict(stale.delta),
         }
+        # While an update waited for its fit, its client has begun to work again.
+        ahead = view.prepared.get(key_of(stale))
+        if ahead is not None and (first := max(ahead.since, now - span)) < now:
+            item["first"] = first
         return {**entry, "estimates": [*waiting, item]}
+
+
+def _first(item: Mapping[str, Any]) -> int:
+    """Return the first version from which an update is taken for an estimate's truth."""
+    return int(item.get("first", item["version"]))
 
 
 def _worth_keeping(clients: Mapping[str, Entry]) -> dict[str, Entry]:

