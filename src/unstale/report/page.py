@@ -6,6 +6,7 @@ from importlib.resources import files
 
 from unstale.report.context import Context, Section
 from unstale.report.markup import embed, method_tag, text
+from unstale.report.nodes import count_late
 from unstale.report.palette import css_variables
 from unstale.report.sections import SECTIONS
 from unstale.report.summarise import find, late_by
@@ -96,16 +97,19 @@ def _header(context: Context) -> str:
 def _facts(context: Context) -> list[tuple[str, str]]:
     run = context.run
     facts = []
+    names = {run.class_name(position) for position in run.affected}
+    facts.append(
+        ("Affected class" if len(names) == 1 else "Affected classes", ", ".join(sorted(names)))
+    )
     if scenario := run.scenario:
-        names = {
-            s.classes[c] for s in run.scenarios.values() for c in s.affected if c < len(s.classes)
-        }
         slow = sum(client.slow for client in scenario.clients)
-        facts.append(
-            ("Affected class" if len(names) == 1 else "Affected classes", ", ".join(sorted(names)))
-        )
         facts.append(("Slow clients", f"{slow} of {len(scenario.clients)}"))
         facts.append(("Their latency", late_by(run) or "none"))
+    elif nodes := run.nodes:
+        late, by = count_late(nodes)
+        facts.append(("Nodes", f"{len(nodes):,}"))
+        facts.append(("Late nodes", f"{late:,}" if late else "none"))
+        facts.append(("Late by", by))
     facts.append(("Rounds", str(run.last_round)))
     facts.append(("Seeds" if len(run.seeds) != 1 else "Seed", ", ".join(map(str, run.seeds))))
     data = run.config.get("data")
@@ -131,13 +135,16 @@ def _unfinished(context: Context) -> str:
                 going.append(f"{label}, seed {seed}: round {reached}")
     of = f" of {run.planned_rounds}" if run.planned_rounds else ""
     state = f"{done} of {planned} method and seed pairs are done."
-    if going:
+    if planned == 1 and run.rounds:
+        state = f"Round {max(map(run.reached, run.rounds))}{of}."
+    elif going:
         shown = "; ".join(f"{entry}{of}" for entry in going[:3])
         more = f"; and {len(going) - 3} more" if len(going) > 3 else ""
         state += f" Under way: {shown}{more}."
     return (
         f'<p class="unfinished" role="status"><b>Unfinished</b> {text(state)} '
-        "All numbers are provisional; lines are means over the seeds that reached a round.</p>"
+        "All numbers are provisional"
+        + ("; lines are means over the seeds that reached a round.</p>" if planned > 1 else ".</p>")
     )
 
 

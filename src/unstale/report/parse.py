@@ -6,6 +6,7 @@ where a run of an older or unfinished kind may lack it.
 """
 
 from unstale.report.checked import DamageError, count, counts, items, mapping, number
+from unstale.report.nodes import parse_nodes
 from unstale.report.parse_conversions import (
     parse_converted,
     parse_gamma,
@@ -53,6 +54,7 @@ def parse_round(line: object) -> Round:
         measured=tuple(map(parse_measured, items(fields.get("measured"), "measured"))),
         history_bytes=count(mapping(fields.get("history"), "history").get("bytes"), "bytes"),
         seconds=number(fields.get("seconds"), "seconds") or 0.0,
+        nodes=parse_nodes(fields.get("nodes")),
         oracle={
             key.removeprefix("oracle/"): found
             for key, value in fields.items()

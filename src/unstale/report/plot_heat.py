@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from unstale.report.arrivals import arrival_grids
 from unstale.report.context import Context
 from unstale.report.plot_style import FAST, INK, SLOW, axes_with, plain
-from unstale.report.sections.classes import affected_classes, class_accuracy, class_names
+from unstale.report.sections.classes import class_accuracy, class_names
 from unstale.report.sections.clients import slowest_first
 
 
@@ -88,7 +88,7 @@ def draw_class_accuracy(context: Context) -> Figure | None:
     axes.grid(visible=False)
     axes.set_yticks(range(len(found)), [plain(label) for label in found])
     axes.set_xticks(range(width), [plain(name) for name in class_names(run, width)])
-    for position in affected_classes(run):
+    for position in run.affected:
         if position < width:
             axes.get_xticklabels()[position].set(color=SLOW, fontweight="bold")
     if width <= 20:

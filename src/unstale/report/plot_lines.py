@@ -11,6 +11,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from unstale.report.context import Context
 from unstale.report.plot_style import MUTED, axes_with, plain
 from unstale.report.records import Round
+from unstale.report.sections.effect import in_all
+from unstale.report.sections.nodes import seconds_lines
 from unstale.report.sections.oracle import AFTER, BEFORE, measured
 from unstale.report.series import Series, over_rounds, totals
 
@@ -59,6 +61,33 @@ def draw_affected_accuracy(context: Context) -> Figure | None:
         axes.axhline(run.target, color=MUTED, linewidth=0.8, linestyle=":")
     lines_on(axes, context, lines)
     axes.set_ylim(-0.02, 1.02)
+    return figure
+
+
+def draw_accuracy(context: Context) -> Figure | None:
+    """Draw accuracy by round, where nobody says which classes are affected."""
+    run = context.run
+    lines = [
+        (m.label, line, False)
+        for m in run.methods
+        if (line := over_rounds(run.rounds.get(m.label, {}), in_all))
+    ]
+    if run.knows_affected or not lines:
+        return None
+    figure, axes = axes_with("Accuracy by round", "round", "accuracy in all classes")
+    lines_on(axes, context, lines)
+    axes.set_ylim(-0.02, 1.02)
+    return figure
+
+
+def draw_seconds(context: Context) -> Figure | None:
+    """Draw what each round took, where clients are real."""
+    lines = [(label, line, False) for label, line in seconds_lines(context)]
+    if not lines:
+        return None
+    figure, axes = axes_with("Seconds a round", "round", "seconds")
+    lines_on(axes, context, lines)
+    axes.set_ylim(bottom=0)
     return figure
 
 

@@ -22,7 +22,13 @@ from unstale.report.plot_conversions import (
     draw_surrogates,
 )
 from unstale.report.plot_heat import draw_class_accuracy, draw_clients, draw_staleness
-from unstale.report.plot_lines import draw_affected_accuracy, draw_counter, draw_update_error
+from unstale.report.plot_lines import (
+    draw_accuracy,
+    draw_affected_accuracy,
+    draw_counter,
+    draw_seconds,
+    draw_update_error,
+)
 from unstale.report.plot_style import SETTINGS
 from unstale.report.sections.fit import OVER_ROUNDS
 from unstale.report.sections.handling import COUNTERS
@@ -30,6 +36,8 @@ from unstale.report.sections.handling import COUNTERS
 # By file name; each returns None where the run has nothing for it.
 PLOTS: dict[str, Callable[[Context], Figure | None]] = {
     "affected_accuracy": draw_affected_accuracy,
+    "accuracy": draw_accuracy,
+    "seconds": draw_seconds,
     "clients": draw_clients,
     "staleness": draw_staleness,
     "class_accuracy": draw_class_accuracy,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from unstale.report.conversions import Converted, Measured, SurrogateSamples
+from unstale.report.nodes import NodeHistory, Nodes, histories
 
 # The method that runs without any delay. It is the ceiling others are measured against.
 ORACLE = "unstale"
@@ -63,6 +64,8 @@ class Round:
     """Bytes of past versions that the server held."""
     seconds: float = 0.0
     """Wall time of the round."""
+    nodes: Nodes | None = None
+    """Who answered and who was late, where clients are real; None in a simulation."""
     oracle: Mapping[str, float] = field(default_factory=dict)
     """What only a simulation can know, under `oracle/...` in the file."""
 
@@ -154,6 +157,42 @@ class Run:
     def scenario(self) -> Scenario | None:
         """The scenario of the first seed that has one."""
         return next(iter(self.scenarios.values()), None)
+
+    @property
+    def nodes(self) -> list[NodeHistory]:
+        """Every node of a run on real clients, the latest first; none in a simulation."""
+        every = (
+            r for by_seed in self.rounds.values() for rounds in by_seed.values() for r in rounds
+        )
+        return histories(record.nodes for record in every if record.nodes is not None)
+
+    @property
+    def knows_affected(self) -> bool:
+        """Whether the accuracy in affected classes is measured, as in every simulation.
+
+        On real clients it is only where the app does so.
+        """
+        every = [
+            r for by_seed in self.rounds.values() for rounds in by_seed.values() for r in rounds
+        ]
+        return any(r.affected_accuracy is not None for r in every) or not any(
+            r.accuracy is not None or r.nodes is not None for r in every
+        )
+
+    @property
+    def affected(self) -> set[int]:
+        """Positions of the classes that are affected under any seed, or by the config's word."""
+        if self.scenarios:
+            return {c for scenario in self.scenarios.values() for c in scenario.affected}
+        evaluate = self.config.get("evaluate")
+        told = evaluate.get("affected") if isinstance(evaluate, dict) else None
+        return {c for c in told if isinstance(c, int)} if isinstance(told, list) else set()
+
+    def class_name(self, position: int) -> str:
+        """Return the name of a class; its position where the run does not tell; foreign text."""
+        told = self.scenario.classes if self.scenario else self.config.get("classes")
+        known = told if isinstance(told, list | tuple) else ()
+        return str(known[position]) if position < len(known) else str(position)
 
     @property
     def title(self) -> str:

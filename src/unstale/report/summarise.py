@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from unstale.report.nodes import count_late
 from unstale.report.parse import parse_summary
 from unstale.report.records import Method, MethodSummary, Round, Run
 from unstale.results import figures, over_seeds
@@ -84,28 +85,36 @@ def find(run: Run, summary: Summary) -> Finding:
 
     The loss is that of affected-class accuracy, averaged over the second half of
     the rounds, against the method without delay; without such a method the
-    accuracies themselves are told. Of an unfinished run only those methods are told
-    that went through all rounds under some seed, since the rest cannot be compared yet.
+    accuracies themselves are told. Where nobody says which classes are affected, it is
+    the accuracy in all of them. Of an unfinished run only those methods are told that went
+    through all rounds under some seed, since the rest cannot be compared yet; a method
+    that is alone need not be compared.
     """
+    metric, name = (
+        ("affected_mean", "affected-class accuracy")
+        if run.knows_affected
+        else ("accuracy", "accuracy")
+    )
+    alone = len(run.methods) == 1
     told_of = [
         (method, value)
         for method in run.methods
-        if (run.finished or run.is_through(method))
-        and (value := summary.value(method, "affected_mean")) is not None
+        if (run.finished or run.is_through(method) or alone)
+        and (value := summary.value(method, metric)) is not None
     ]
     scored = [(method, value) for method, value in told_of if not method.is_oracle]
     if not scored:
-        return Finding("No method has gone through all rounds yet.")
+        return Finding(_nothing(run))
     ceiling = next((value for method, value in told_of if method.is_oracle), None)
     chosen = _worth_telling(sorted(scored, key=lambda pair: -pair[1]))
     if ceiling is None:
         told = [(method.label, f"reaches {value:.2f}") for method, value in chosen]
         label, said = told[0]
-        told[0] = (label, f"{said} in affected-class accuracy")
+        told[0] = (label, f"{said} in {name}")
     else:
         told = [(method.label, _loss(ceiling - value)) for method, value in chosen]
         label, said = told[0]
-        told[0] = (label, f"{said} of affected-class accuracy against no delay")
+        told[0] = (label, f"{said} of {name} against no delay")
     return Finding(_lead(run), tuple(told))
 
 
@@ -124,9 +133,20 @@ def _loss(loss: float) -> str:
     return f"loses {loss:.2f}" if loss > 0 else f"gains {-loss:.2f}"
 
 
+def _nothing(run: Run) -> str:
+    """Say why nothing can be told of accuracy."""
+    if run.nodes:
+        yet = "was not evaluated" if run.finished else "has not been evaluated yet"
+        return f"The model {yet}: with an evaluate_fn this page tells what the delay costs."
+    return "No method has gone through all rounds yet."
+
+
 def _lead(run: Run) -> str:
     late = late_by(run)
-    return f"With slow clients {late} late, " if late else ""
+    if late:
+        return f"With slow clients {late} late, "
+    _, late = count_late(run.nodes)
+    return f"With replies up to {late.rpartition(' to ')[2]} late, " if late else ""
 
 
 def late_by(run: Run) -> str:

@@ -27,13 +27,7 @@ def class_accuracy(run: Run, label: str) -> list[float | None]:
 
 def class_names(run: Run, width: int) -> list[str]:
     """Return the names of the classes, or their positions where no scenario was written."""
-    names = run.scenario.classes if run.scenario else ()
-    return [names[c] if c < len(names) else str(c) for c in range(width)]
-
-
-def affected_classes(run: Run) -> set[int]:
-    """Return the classes that are affected under any seed."""
-    return {c for scenario in run.scenarios.values() for c in scenario.affected}
+    return [run.class_name(position) for position in range(width)]
 
 
 def build(context: Context) -> Section | None:
@@ -43,7 +37,7 @@ def build(context: Context) -> Section | None:
     if not found:
         return None
     names = class_names(run, max(len(row) for row in found.values()))
-    affected = affected_classes(run)
+    affected = run.affected
     head = ['<th scope="col">Method</th>']
     # Affected classes first: they are what the page is about, and all a phone has room for.
     order = sorted(range(len(names)), key=lambda c: (c not in affected, c))
@@ -61,11 +55,15 @@ def build(context: Context) -> Section | None:
         name = method_tag(context, method.label)
         rows.append(f'<tr{kind}><th scope="row">{name}</th>{"".join(cells)}</tr>')
     patterns = {scenario.affected for scenario in run.scenarios.values()}
-    note = (
-        '<p class="note">Mean over the last fifth of the rounds and over seeds. '
-        '<span class="mark">◆</span> marks a class whose data sits on slow clients'
+    marked = (
+        ' <span class="mark">◆</span> marks a class whose data sits on slow clients'
         + (" under at least one seed" if len(patterns) > 1 else "")
-        + ".</p>"
+        + "."
+    )
+    over = "" if len(run.seeds) == 1 else " and over seeds"
+    note = (
+        f'<p class="note">Mean over the last fifth of the rounds{over}.'
+        f"{marked if affected else ''}</p>"
     )
     return Section("classes", "Accuracy by class", table(head, rows, kind="heat") + note)
 

@@ -1,0 +1,74 @@
+"""Who is asked in a round: a share of the connected nodes, drawn among the idle ones."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from unstale.errors import ConfigError
+from unstale.seeding import numpy_generator
+
+
+@dataclass(frozen=True, slots=True)
+class Cohort:
+    """How many nodes take part, in the terms of Flower's FedAvg.
+
+    Example:
+        >>> Cohort(fraction_train=0.5).size_of_training(connected=10)
+        5
+    """
+
+    fraction_train: float = 1.0
+    """The share of the connected nodes that trains in each round."""
+    fraction_evaluate: float = 0.0
+    """The share that evaluates after each round; 0 for no evaluation on nodes."""
+    min_train_nodes: int = 2
+    """At least so many train, if they are idle."""
+    min_evaluate_nodes: int = 2
+    """At least so many evaluate, if they are idle."""
+    min_available_nodes: int = 2
+    """A round begins once so many nodes are connected, idle or not."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("fraction_train", "above 0"), ("fraction_evaluate", "at least 0")):
+            value = getattr(self, name)
+            plain = isinstance(value, int | float) and not isinstance(value, bool)
+            if not plain or not 0 <= value <= 1 or (value == 0 and least == "above 0"):
+                raise ConfigError(
+                    f"`{name}` should be a number {least} and at most 1. Found {value!r}. "
+                    "Give the share of the nodes, such as 0.1."
+                )
+        for name in ("min_train_nodes", "min_evaluate_nodes", "min_available_nodes"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise ConfigError(
+                    f"`{name}` should be a whole number of at least 1. Found {value!r}."
+                )
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether nodes are asked to evaluate at all."""
+        return self.fraction_evaluate > 0
+
+    def size_of_training(self, connected: int) -> int:
+        """Return how many nodes a round of training asks."""
+        return max(int(connected * self.fraction_train), self.min_train_nodes)
+
+    def size_of_evaluation(self, connected: int) -> int:
+        """Return how many nodes an evaluation asks."""
+        return max(int(connected * self.fraction_evaluate), self.min_evaluate_nodes)
+
+
+def draw(nodes: Sequence[int], size: int, seed: int, purpose: str, version: int) -> list[int]:
+    """Return `size` of the nodes, or all if there are fewer; the same for the same arguments.
+
+    Example:
+        >>> draw([3, 2**63 + 1, 7], 5, seed=0, purpose="train", version=0)
+        [3, 7, 9223372036854775809]
+    """
+    ordered = sorted(nodes)
+    if size >= len(ordered):
+        return ordered
+    # Positions are drawn, never ids: NumPy would make floats of unsigned 64-bit numbers.
+    places = numpy_generator(seed, "cohort", purpose, version).choice(
+        len(ordered), size, replace=False
+    )
+    return [ordered[place] for place in sorted(int(place) for place in places)]

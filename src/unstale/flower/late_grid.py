@@ -1,0 +1,364 @@
+"""A Grid in which rounds do not wait for slow nodes, and late replies come out when they come.
+
+`Strategy.start` of Flower waits in `send_and_receive` until all nodes have answered or a
+timeout has passed, and drops what comes later. `LateGrid` wraps any Grid so that the same
+call returns once enough *fast* nodes have answered, together with the replies to earlier
+rounds that have come in since.
+"""
+
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+from unstale.errors import ConfigError
+from unstale.flower.closing import Closing, check_seconds
+from unstale.flower.errands import Errands
+from unstale.flower.mailbox import Mailbox
+from unstale.flower.waiting import Clock, Wait, shorter
+from unstale.flower.work_messages import delay_of, is_training, time_to_live, version_of
+from unstale.flower.work_tickets import Arrival, Pulled, TicketBook, WorkTicket
+from unstale.flower.wrapped_grid import WrappedGrid
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedRound:
+    """How the last round of training went."""
+
+    round: int
+    """Its number."""
+    asked: tuple[int, ...]
+    """The nodes that were sent a message."""
+    not_asked: Mapping[int, str]
+    """Nodes for which there was a message that did not go out: "busy" or "refused"."""
+    closed_by: str
+    """Why it closed: "replies", "complete" (nobody is left to wait for) or "time"."""
+    seconds: float
+    """How long it took."""
+
+
+class LateGrid(WrappedGrid):
+    """A Grid with semi-asynchronous rounds.
+
+    A node is fast until a round closes without its reply, and again once it answers in the
+    round in which it was asked. A node that works is not asked again. Replies are pulled as
+    soon as they are there and kept until their round comes. Not to be used by two threads.
+
+    Args:
+        grid: The Grid that Flower gave to the ServerApp.
+        closing: When a round closes.
+        longest_lateness: Seconds within which a reply must come (the TTL of messages is a
+            little longer); None for no limit.
+        delay: Emulated lateness, for simulations: rounds by which the replies of a node
+            come late, 0 for none. A held-back reply counts as work: its node is not asked.
+            A round waits for late replies whose time has come.
+        poll: The longest pause between two looks for replies, in seconds.
+        on_reply: Called once for each training reply with content as soon as it was pulled,
+            before its round comes out. If it raises, so does the call that pulled, and the
+            same reply is tried again next time.
+        before_pause: Called before every pause: for what should not keep nodes waiting for
+            their messages.
+        first_round: The number of the first round.
+        clock: What tells the time.
+
+    Errors are replies too, as in Flower: `arrival_of(message).outcome` tells them apart.
+    `counts` has the number of replies by outcome, and what was dropped: "repeated",
+    "unknown", "overdue" (evaluation that came after its deadline), and "refused" messages.
+    """
+
+    def __init__(
+        self,
+        grid: Grid,
+        closing: Closing = Closing(),  # noqa: B008  (frozen)
+        *,
+        longest_lateness: float | None = None,
+        delay: Callable[[int], int] | None = None,
+        poll: float = 0.2,
+        on_reply: Callable[[Arrival], None] | None = None,
+        before_pause: Callable[[], None] | None = None,
+        first_round: int = 1,
+        clock: Clock = time,
+    ) -> None:
+        super().__init__(grid)
+        check_seconds("poll", poll)
+        if longest_lateness is not None:
+            check_seconds("longest_lateness", longest_lateness)
+        self.closing = closing
+        self.on_reply = on_reply
+        self.before_pause = before_pause
+        self.last_round: ClosedRound | None = None
+        self._mailbox = Mailbox(grid)
+        self._ttl = time_to_live(longest_lateness)
+        self._delay = delay
+        self._poll = poll
+        self._clock = clock
+        self._book = TicketBook()
+        self._errands = Errands()
+        self._slow: set[int] = set()
+        self._untold: deque[Pulled] = deque()
+        self._arrivals: dict[str, Arrival] = {}
+        self._round = first_round - 1
+        self._in_round = False
+        self._last_was_training = False
+
+    # ---- what a strategy asks -------------------------------------------------------
+
+    @property
+    def round(self) -> int:
+        """The number of the round of training that runs or ran last."""
+        return self._round
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Replies by outcome and everything that was dropped or refused, since the start."""
+        return self._book.counts + self._errands.counts
+
+    def resume_at(self, round: int) -> None:
+        """Give the next round of training that number."""
+        self._round = round - 1
+
+    def working(self) -> dict[int, WorkTicket]:
+        """Return who trains, and on what."""
+        return self._book.working()
+
+    def idle_nodes(self) -> list[int]:
+        """Look for replies, then return the connected nodes that could be asked now."""
+        self.poll()
+        busy = self._busy()
+        return [node for node in self.get_node_ids() if node not in busy]
+
+    def is_fast(self, node_id: int) -> bool:
+        """Return whether rounds wait for a node."""
+        return node_id not in self._slow
+
+    def arrival_of(self, message: Message) -> Arrival | None:
+        """Return what is known of a reply that the last round of training returned."""
+        return self._arrivals.get(message.metadata.reply_to_message_id)
+
+    def wait_for_nodes(self, count: int = 1, timeout: float | None = None) -> list[int]:
+        """Wait until that many nodes are connected, busy or not, and return those there are.
+
+        Replies are pulled meanwhile, and the log says now and then that it waits.
+        """
+        return self._wait_for_nodes(count, Wait(self._clock, self._poll, timeout))
+
+    # ---- rounds ---------------------------------------------------------------------
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> list[Message]:
+        """Send messages and return the replies that are due.
+
+        Training messages make a round of training (`train_round`), others are errands
+        (`ask`). A call without messages can be either: since `Strategy.start` trains and
+        evaluates by turns, it is an evaluation that is not wanted right after a round of
+        training, and a round of training in which nobody is idle otherwise. A strategy
+        with a loop of its own should call `train_round`.
+        """
+        messages = list(messages)
+        training = [m for m in messages if is_training(m)]
+        if training and len(training) < len(messages):
+            raise ConfigError(
+                "The messages of one call should all be for training, or none of them. "
+                f"Found {len(training)} of {len(messages)}. Send them in two calls."
+            )
+        if training or not (messages or self._last_was_training):
+            self._last_was_training = True
+            return self.train_round(training, timeout=timeout)
+        self._last_was_training = False
+        return self.ask(messages, timeout=timeout)
+
+    def train_round(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> list[Message]:
+        """Make one round of training and return the replies that come out in it.
+
+        Messages to nodes that work are not sent. Without any message the round waits for
+        replies to earlier ones; if nothing is out either, for a node to connect.
+        """
+        wait = Wait(self._clock, self._poll, shorter(self.closing.deadline, timeout))
+        self._round += 1
+        self._in_round = True
+        try:
+            self.poll()
+            asked, not_asked = self._send_work(messages)
+            closed_by = self._wait_for_replies(asked, wait)
+        finally:
+            self._in_round = False
+        arrivals = self._book.release(self._round)
+        self._arrivals = {arrival.ticket.message_id: arrival for arrival in arrivals}
+        self._judge_speed(asked)
+        self.last_round = ClosedRound(
+            self._round, tuple(t.node_id for t in asked), not_asked, closed_by, wait.seconds
+        )
+        return [arrival.message for arrival in arrivals]
+
+    def ask(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
+        """Send evaluations or queries to those of their nodes that are idle; return the replies.
+
+        Waits for all of them, at most until the closing's deadline. What comes later is
+        dropped and counted; until then its node is busy.
+        """
+        wait = Wait(self._clock, self._poll, shorter(self.closing.deadline, timeout))
+        self.poll()
+        sent, _ = self._send_to_idle(messages)
+        with self._errands.awaiting(sent) as errands:
+            while errands.are_missing:
+                self.poll()
+                if wait.is_over or not errands.are_missing:
+                    break
+                if wait.should_tell():
+                    _LOG.info("Still waiting for %d replies to questions.", errands.are_missing)
+                self._pause(wait)
+            return errands.replies
+
+    def poll(self) -> None:
+        """Pull every reply that is there into the buffer."""
+        out = {i: ticket.node_id for i, ticket in self._book.out.items()}
+        out.update(self._errands.out)
+        if out:
+            now = self._clock.monotonic()
+            # All are taken in before anybody is told, so that a failure there loses none.
+            for reply in self._mailbox.pull(out, self._slow):
+                if self._errands.take(reply):
+                    continue
+                pulled = self._book.take(reply, now)
+                if pulled is None:
+                    _LOG.warning(
+                        "Dropped a reply to message %r, which nobody waits for.",
+                        reply.metadata.reply_to_message_id,
+                    )
+                elif pulled.has_answer:
+                    self._untold.append(pulled)
+        while self._untold:
+            pulled = self._untold[0]
+            if self.on_reply is not None:
+                now_or_next = self._round if self._in_round else self._round + 1
+                self.on_reply(pulled.come_out(max(pulled.due, now_or_next)))
+            self._untold.popleft()
+
+    # ---- the steps of a round -------------------------------------------------------
+
+    def _busy(self) -> set[int]:
+        return self._book.working().keys() | set(self._errands.out.values())
+
+    def _send_to_idle(
+        self, messages: Iterable[Message], prepare: Callable[[Message], None] = lambda _: None
+    ) -> tuple[list[Message], dict[int, str]]:
+        """Return what was sent, and which nodes were not asked and why."""
+        busy, not_asked, idle = self._busy(), dict[int, str](), list[Message]()
+        for message in messages:
+            node = message.metadata.dst_node_id
+            if node in busy:
+                not_asked.setdefault(node, "busy")
+                continue
+            idle.append(message)
+            busy.add(node)  # a second message to it would find it working
+        for message in idle:  # before any is sent: what raises here leaves nothing behind
+            prepare(message)
+        sent = self._mailbox.push(idle)
+        refused = {m.metadata.dst_node_id for m in idle} - {m.metadata.dst_node_id for m in sent}
+        if refused:
+            self._book.counts["refused"] += len(refused)
+            _LOG.warning("The SuperLink refused messages to nodes %s.", sorted(refused))
+        return sent, not_asked | dict.fromkeys(sorted(refused), "refused")
+
+    def _send_work(self, messages: Iterable[Message]) -> tuple[list[WorkTicket], dict[int, str]]:
+        terms: dict[int, tuple[int, int]] = {}
+
+        def prepare(message: Message) -> None:
+            node = message.metadata.dst_node_id
+            message.metadata.ttl = self._ttl
+            # A strategy that keeps no versions makes one in every round.
+            version = version_of(message, default=self._round - 1)
+            terms[node] = version, delay_of(node, self._delay)
+
+        sent, not_asked = self._send_to_idle(messages, prepare)
+        now = self._clock.monotonic()
+        tickets = []
+        for message in sent:
+            node = message.metadata.dst_node_id
+            version, delay = terms[node]
+            ticket = WorkTicket(message.metadata.message_id, node, version, self._round, now)
+            self._book.open(ticket, delay)
+            tickets.append(ticket)
+        return tickets, not_asked
+
+    def _wait_for_replies(self, asked: Sequence[WorkTicket], wait: Wait) -> str:
+        """Return once the round may close, with the reason."""
+        # Those asked with an emulated delay are slow, whatever they were before.
+        fast = {t.message_id for t in asked if self.is_fast(t.node_id)}
+        fast -= {t.message_id for t in asked if self._book.is_delayed(t)}
+        if not (self._book.out or self._book.buffer):
+            return self._wait_for_somebody(wait)
+        while True:
+            self.poll()
+            reason = self._reason_to_close(fast)
+            if reason is None and wait.is_over:
+                reason = "time"
+            if reason is not None:
+                return reason
+            if wait.should_tell():
+                self._tell_who_is_awaited(fast)
+            self._pause(wait)
+
+    def _reason_to_close(self, fast: set[str]) -> str | None:
+        coming = list(self._book.could_come(self._round))
+        if not coming:
+            return "complete"
+        if any(self._book.is_delayed(ticket) for ticket in coming):
+            return None  # emulated lateness is exact: its time has come, so it is waited for
+        answered = {p.ticket.message_id for p in self._book.due(self._round) if p.has_answer}
+        missing = fast & self._book.out.keys()
+        met = self.closing.is_met(
+            fast=len(missing) + len(fast & answered),
+            answered=len(fast & answered),
+            arrivals=len(answered),
+        )
+        return "replies" if met else None
+
+    def _wait_for_somebody(self, wait: Wait) -> str:
+        """Let a round pass in which nobody was asked and nobody works."""
+        self._clock.sleep(min(self._poll, 1.0))  # nodes that refuse must not make rounds spin
+        self._wait_for_nodes(1, wait)
+        return "time" if wait.is_over else "complete"
+
+    def _wait_for_nodes(self, count: int, wait: Wait) -> list[int]:
+        while True:
+            self.poll()
+            nodes = list(self.get_node_ids())
+            if len(nodes) >= count or wait.is_over:
+                return nodes
+            if wait.should_tell():
+                _LOG.info("Waiting for nodes: %d of %d are connected.", len(nodes), count)
+            self._pause(wait)
+
+    def _pause(self, wait: Wait) -> None:
+        if self.before_pause is not None:
+            self.before_pause()
+        wait.pause()
+
+    def _judge_speed(self, asked: Sequence[WorkTicket]) -> None:
+        for ticket in asked:
+            arrival = self._arrivals.get(ticket.message_id)
+            if arrival is None:
+                self._slow.add(ticket.node_id)
+            elif arrival.outcome == "answered":
+                self._slow.discard(ticket.node_id)
+
+    def _tell_who_is_awaited(self, fast: set[str]) -> None:
+        working = self._book.working()
+        _LOG.info(
+            "Round %d waits: %d fast nodes have not answered, %d nodes work, the longest since "
+            "round %d.",
+            self._round,
+            len(fast & self._book.out.keys()),
+            len(working),
+            min((ticket.round for ticket in working.values()), default=self._round),
+        )

@@ -1,0 +1,106 @@
+"""A run's numbers as TensorBoard scalars. Needs `unstale[tensorboard]`."""
+
+import logging
+import statistics
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from unstale.errors import ConfigError
+
+logger = logging.getLogger(__name__)
+
+
+def check_installed() -> None:
+    """Make sure that scalars can be written.
+
+    Raises:
+        ConfigError: If TensorBoard is not installed.
+    """
+    _writer_class()
+
+
+def _writer_class() -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ConfigError(
+            "TensorBoard should be installed to write its scalars. It is not. "
+            "Install it with: pip install 'unstale[tensorboard]'. Or leave `tensorboard` out."
+        ) from error
+    return SummaryWriter
+
+
+class Scalars:
+    """Writes scalars of every round into a folder that TensorBoard reads.
+
+    Args:
+        folder: Where; of its own for each run.
+        after: The round after which a resumed run goes on: TensorBoard forgets what an
+            earlier process wrote beyond it. None for a new run.
+    """
+
+    def __init__(self, folder: Path, after: int | None = None) -> None:
+        self._writer = _writer_class()(str(folder), purge_step=None if after is None else after + 1)
+        # Codes seen so far: from then on they are told in every round, also when 0.
+        self._codes: set[str] = set()
+        self._failed = False
+
+    def round(self, line: Mapping[str, Any]) -> None:
+        """Write the scalars of a round; what cannot be written is no reason to stop a server."""
+        if self._failed:
+            return
+        self._codes.update(line["refused"])
+        try:
+            for name, value in scalars_of(line, self._codes).items():
+                self._writer.add_scalar(name, value, line["round"])
+            self._writer.flush()  # a killed server loses nothing
+        except OSError as error:
+            self._failed = True
+            logger.warning("No more scalars are written for TensorBoard: %s", error)
+
+    def close(self) -> None:
+        """Finish the file."""
+        try:
+            self._writer.close()
+        except OSError as error:
+            logger.warning("The scalars for TensorBoard are not complete: %s", error)
+
+
+def scalars_of(line: Mapping[str, Any], codes: set[str]) -> dict[str, float]:
+    """Return the scalars of a round's line by name; what is not known is left out.
+
+    Args:
+        line: As `round_line` makes it.
+        codes: The codes of refusals to tell, whether there are any or not.
+    """
+    losses = [one["loss"] for one in line.get("converted", ()) if one["loss"] is not None]
+    nodes, staleness, refused = line["nodes"], line["staleness"], line["refused"]
+    found: dict[str, float | None] = {
+        "accuracy/all": line["accuracy"],
+        "accuracy/affected": line["affected_accuracy"],
+        "loss/test": line["loss"],
+        **{f"metrics/{name}": value for name, value in line.get("metrics", {}).items()},
+        "arrivals/all": line["arrivals"],
+        "arrivals/stale": line["stale"],
+        "nodes/answered": len(nodes["answered"]),
+        "nodes/working": len(nodes["working"]),
+        "nodes/longest_work": max(nodes["working"].values(), default=0),
+        "staleness/mean": staleness["mean"],
+        "staleness/max": staleness["max"],
+        "conversions/count": line["conversions"],
+        "conversions/iterations": line["iterations"],
+        "conversions/loss": statistics.fmean(losses) if losses else None,
+        "conversions/fallbacks": line["notes"].get("fallback", 0),
+        "conversions/held": line.get("held"),  # only where they run in the background
+        "refused/all": sum(refused.values()),
+        **{f"refused/{code}": refused.get(code, 0) for code in sorted(codes)},
+        "seconds/round": line["seconds"],
+        "seconds/step": line["step_seconds"],
+        "history/megabytes": line["history"].get("bytes", 0) / 1e6,
+    }
+    return {
+        name: float(value)
+        for name, value in found.items()
+        if isinstance(value, int | float)  # a metric may also be a list, or not known
+    }
