@@ -21,66 +21,57 @@ import torch
 
 from unstale import LocalSpec, Server, data, models
 from unstale.compensate.first_order import taylor
-from unstale.invert import InputSpec, Invert, Request, convert_many, preset
+from unstale.invert import InputSpec, Invert, Request, Surrogate, convert_many, preset
 from unstale.params import cosine_distance, subtract
 from unstale.seeding import derive, generator
 from unstale.sim import Scenario, ScenarioSpec, Simulation, train_cohort
-from unstale.sim.cohort import Cohort, SampledCohort, WholeCohort
+from unstale.sim.cohort import Cohort, SampledCohort
 from unstale.sim.latency import NoLatency
 from unstale.sim.partition import ByUser, DirichletLabels, OneClass, Partition
 
 STALENESS: tuple[int, ...] = (5, 20, 50, 100)
 CURRENT = 140
-APART = 10  # rounds between a client's updates, where several are fitted at once
-DEEPEST = 6
+APART = 10  # rounds between a client's updates
 MODELS = {"mnist": "lenet", "fashion_mnist": "lenet", "hapt": "cnn1d"}
 # Which clients there are, and how many take part in a round.
 SCENARIOS: dict[str, tuple[Partition, Cohort]] = {
     "one_class": (OneClass(100, 450), SampledCohort(size=10)),
-    "dirichlet": (DirichletLabels(100, 450, 0.1), WholeCohort()),
-    "user": (ByUser(), WholeCohort()),
+    "dirichlet": (DirichletLabels(100, 450, 0.1), SampledCohort(size=10)),
+    "user": (ByUser(), SampledCohort(size=10)),
 }
 
-DENSE: dict[str, Any] = {"sparsity": 0.0, "at_once": 32}
-# What was tried around the default: the start, the steps, the schedule, how much is fitted.
-COSINE: dict[str, Any] = {
-    **DENSE, "start": "zeros", "noise": 0.03, "lr": 0.03, "label_lr": 0.1, "iterations": 300,
-    "patience": 0, "schedule": "cosine",
-}  # fmt: skip
+DENSE = Invert(sparsity=0.0, at_once=32)
+SPARSE = Invert(at_once=32)
+change = dataclasses.replace
+# What is measured by a name of its own; `explore` is what was tried around the default.
 GROUPS: dict[str, dict[str, Invert]] = {
     "main": {
-        "default, sparsity 0": Invert(**DENSE),
-        "default, sparsity 0.95": Invert(at_once=32),
+        "default": DENSE,
+        "95 % sparse": SPARSE,
+        "4 updates": change(DENSE, history=4),
+        "95 % sparse, 4 updates": change(SPARSE, history=4),
     },
-    "start": {
-        "from halfway": Invert(**DENSE, start="halfway"),
-        "from 0": Invert(**DENSE),
-        "from 0, 95 % sparse": Invert(at_once=32),
-    },
-    "paper": {"paper, 500 iterations": preset("paper", **DENSE, iterations=500)},
+    "paper": {"paper": preset("paper", at_once=32)},
     "explore": {
-        "default": Invert(**DENSE),
-        "start at zero": Invert(**{**DENSE, "start": "zeros"}),
-        "cosine": Invert(**COSINE),
-        "constant": Invert(**{**COSINE, "schedule": "constant"}),
-        "plateau": Invert(**{**COSINE, "schedule": "constant", "patience": 10}),
-        "150 iterations": Invert(**{**COSINE, "iterations": 150}),
-        "600 iterations": Invert(**{**COSINE, "iterations": 600}),
-        "lr 0.06": Invert(**{**COSINE, "lr": 0.06}),
-        "lr 0.015": Invert(**{**COSINE, "lr": 0.015}),
-        "label lr 0.3": Invert(**{**COSINE, "label_lr": 0.3}),
-        "noise 0.01": Invert(**{**COSINE, "noise": 0.01}),
-        "noise 0.1": Invert(**{**COSINE, "noise": 0.1}),
-        "unbounded": Invert(**COSINE, bounded=False),
-        "l1": Invert(**COSINE, objective="l1"),
-        "32 samples": Invert(**COSINE, max_samples=32),
-        "225 samples": Invert(**COSINE, max_samples=225),
-        "2 updates": Invert(**COSINE, history=2),
-        "4 updates": Invert(**COSINE, history=4),
-        "4 updates, tv": Invert(**COSINE, history=4, tv=1e-3),
-        "95 % sparse": Invert(**{**COSINE, "sparsity": 0.95}),
-        "95 % sparse, 4 updates": Invert(**{**COSINE, "sparsity": 0.95}, history=4),
-        "95 % sparse, 6 updates": Invert(**{**COSINE, "sparsity": 0.95}, history=6),
+        "default": DENSE,
+        "from halfway": change(DENSE, start="halfway"),
+        "gaussian start": change(DENSE, start="gaussian"),
+        "no residual": change(DENSE, residual=False),
+        "64 samples, 25 warm": change(DENSE, max_samples=64, warm_iterations=25),
+        "225 samples": change(DENSE, max_samples=225),
+        "25 warm": change(DENSE, warm_iterations=25),
+        "2 updates": change(DENSE, history=2),
+        "l1": change(DENSE, objective="l1"),
+        "l2+cosine": change(DENSE, objective="l2+cosine"),
+        "lr 0.1": change(DENSE, lr=0.1),
+        "label lr 0.1": change(DENSE, label_lr=0.1),
+        "noise 0.1": change(DENSE, noise=0.1),
+        "total variation": change(DENSE, tv=1e-3),
+        "unbounded": change(DENSE, bounded=False),
+        "300 cold, cosine": change(DENSE, iterations=300, patience=0, schedule="cosine"),
+        "95 % sparse": SPARSE,
+        "95 % sparse, no residual": change(SPARSE, residual=False),
+        "95 % sparse, 8 updates": change(SPARSE, history=8),
     },
 }
 
@@ -124,9 +115,7 @@ def train(
         evaluate_every=CURRENT,
         device=device,
     )
-    wanted = {CURRENT} | {
-        max(CURRENT - tau - APART * back, 0) for tau in STALENESS for back in range(DEEPEST)
-    }
+    wanted = {CURRENT, *(CURRENT - tau for tau in STALENESS), *range(0, CURRENT, APART)}
     versions = {}
     for _ in range(CURRENT + 1):
         if simulation.round in wanted:
@@ -140,68 +129,84 @@ def train(
     return Trained(simulation, versions, sorted(chosen), inputs)
 
 
-def rows(trained: Trained, variants: dict[str, Invert], setting: dict[str, Any]) -> Iterator[dict]:
+def rows(
+    trained: Trained, variants: dict[str, Invert], setting: dict[str, Any], when: list[str]
+) -> Iterator[dict]:
     """Yield one row per client, staleness and way."""
     current = trained.versions[CURRENT]
     truth = trained.updates(CURRENT)
-    stale = {v: trained.updates(v) for v in trained.versions if v != CURRENT}
+    sent = {v: trained.updates(v) for v in trained.versions if v != CURRENT}
     for tau in STALENESS:
         base = CURRENT - tau
         move = subtract(current, trained.versions[base])
         for i, client in enumerate(trained.clients):
-            row = {**setting, "client": client, "tau": tau}
-            yield {**row, "way": "stale", "error": cosine_distance(stale[base][i], truth[i])}
-            first = taylor(stale[base][i], move, 1.0)
+            row = {**setting, "client": client, "tau": tau, "when": ""}
+            yield {**row, "way": "stale", "error": cosine_distance(sent[base][i], truth[i])}
+            first = taylor(sent[base][i], move, 1.0)
             yield {**row, "way": "first_order", "error": cosine_distance(first, truth[i])}
-    for name, settings in variants.items():
-        requests, keys = [], []
-        for tau in STALENESS:
-            base = CURRENT - tau
-            earlier = [base - APART * back for back in range(settings.history - 1, 0, -1)]
-            for i, client in enumerate(trained.clients):
-                past = [(trained.versions[v], stale[v][i]) for v in earlier if v in stale]
-                keys.append((i, client, tau))
-                requests.append(
-                    Request(
-                        trained.versions[base], stale[base][i], trained.examples(client), past,
-                        seed=derive(setting["seed"], "study", client),
-                    )
-                )  # fmt: skip
+
+    def converted(settings: Invert, bases: list[int], warm: list[Surrogate | None]) -> list[dict]:
+        """Convert every client's update from the last of the bases, knowing those before."""
+        base = bases[-1]
+        known = bases[-settings.history : -1]
+        requests = [
+            Request(
+                trained.versions[base], sent[base][i], trained.examples(client),
+                [(trained.versions[v], sent[v][i]) for v in known], warm[i],
+                derive(setting["seed"], "study", client, base),
+            )
+            for i, client in enumerate(trained.clients)
+        ]  # fmt: skip
         began = time.perf_counter()
         found = convert_many(
-            trained.simulation.model,
-            requests,
-            current=current,
-            local=trained.simulation.server.local,
-            inputs=trained.inputs,
-            settings=settings,
-        )
-        seconds = time.perf_counter() - began
-        for (i, client, tau), one in zip(keys, found, strict=True):
-            yield {
-                **setting, "client": client, "tau": tau, "way": name, "ok": one.ok,
+            trained.simulation.model, requests, current=current,
+            local=trained.simulation.server.local, inputs=trained.inputs, settings=settings,
+        )  # fmt: skip
+        seconds = (time.perf_counter() - began) / len(found)
+        warm[:] = [one.surrogate for one in found]
+        return [
+            {
+                **setting, "client": client, "tau": CURRENT - base, "ok": one.ok,
                 "error": cosine_distance(one.delta, truth[i]), "loss": one.loss if one.ok else None,
-                "iterations": one.iterations, "seconds": seconds / len(found),
-            }  # fmt: skip
+                "iterations": one.iterations, "seconds": seconds,
+            }
+            for i, (client, one) in enumerate(zip(trained.clients, found, strict=True))
+        ]  # fmt: skip
+
+    for name, settings in variants.items():
+        if "first" in when:  # a client's very first update that is converted
+            for tau in STALENESS:
+                begun = converted(settings, [CURRENT - tau], [None] * len(truth))
+                yield from ({**row, "way": name, "when": "first"} for row in begun)
+        if "in a run" in when:  # one update every few rounds, each begun with the last surrogate
+            warm: list[Surrogate | None] = [None] * len(truth)
+            bases: list[int] = []
+            for base in sorted(sent):
+                bases.append(base)
+                found = converted(settings, bases, warm)
+                if CURRENT - base in STALENESS:
+                    yield from ({**row, "way": name, "when": "in a run"} for row in found)
+        print(f"  {setting['set']} {setting['scenario']} {setting['seed']}: {name}", flush=True)
 
 
 def table(found: list[dict]) -> str:
-    """Return mean errors: one line per data set and way, one column per staleness."""
+    """Return mean errors: one line per setting and way, one column per staleness."""
     lines = [
-        f"{'set':<14}{'way':<26}"
+        f"{'set':<14}{'clients':<11}{'way':<26}{'when':<10}"
         + "".join(f"{f'τ={t}':>9}" for t in STALENESS)
         + "     s/each  iter"
     ]
-    for name in dict.fromkeys(r["set"] for r in found):
-        for way in dict.fromkeys(r["way"] for r in found if r["set"] == name):
-            mine = [r for r in found if r["set"] == name and r["way"] == way]
-            cells = [fmean(r["error"] for r in mine if r["tau"] == t) for t in STALENESS]
-            seconds = fmean(r.get("seconds", 0) for r in mine)
-            iterations = fmean(r.get("iterations", 0) for r in mine)
-            lines.append(
-                f"{name:<14}{way:<26}" + "".join(f"{c:>9.4f}" for c in cells)
-                + f"{seconds:>11.3f}{iterations:>6.0f}"
-            )  # fmt: skip
+    kinds = dict.fromkeys((r["set"], r["scenario"], r["way"], r["when"]) for r in found)
+    for kind in kinds:
+        mine = [r for r in found if (r["set"], r["scenario"], r["way"], r["when"]) == kind]
+        cells = [[r["error"] for r in mine if r["tau"] == t] for t in STALENESS]
+        seconds = fmean(r.get("seconds", 0) for r in mine)
+        iterations = fmean(r.get("iterations", 0) for r in mine)
+        lines.append(
+            f"{kind[0]:<14}{kind[1]:<11}{kind[2]:<26}{kind[3]:<10}"
+            + "".join(f"{fmean(c):>9.4f}" if c else f"{'':>9}" for c in cells)
+            + f"{seconds:>11.3f}{iterations:>6.0f}"
+        )
     return "\n".join(lines)
 
 
@@ -212,27 +217,47 @@ def main() -> None:
     parser.add_argument("--data")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--sets", default="mnist")
-    parser.add_argument("--scenario", default="one_class", choices=sorted(SCENARIOS))
+    parser.add_argument("--scenario", default="one_class", help=", ".join(SCENARIOS))
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--clients", type=int, default=5)
     parser.add_argument("--variants", default="main", choices=sorted(GROUPS))
+    parser.add_argument("--when", default="first,in a run", help="first, in a run, or both")
+    parser.add_argument("--only", help="of the variants, these, separated by semicolons")
+    parser.add_argument("--iterations", type=int, help="for the preset `paper`; else its 2000")
+    parser.add_argument("--table", type=Path, nargs="+", help="print the table of result files")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--current", type=int, default=CURRENT, help="today's version")
     parser.add_argument("--staleness", default=",".join(map(str, STALENESS)))
     arguments = parser.parse_args()
+    if arguments.table:
+        print(table([row for path in arguments.table for row in json.loads(path.read_text())]))
+        return
     CURRENT = arguments.current
     STALENESS = tuple(map(int, arguments.staleness.split(",")))
+    variants = GROUPS[arguments.variants]
+    if arguments.only:
+        variants = {name: variants[name] for name in arguments.only.split(";")}
+    if arguments.iterations and arguments.variants == "paper":
+        shorter = preset("paper", at_once=32, iterations=arguments.iterations)
+        variants = {f"paper, {arguments.iterations} iterations": shorter}
     found: list[dict] = []
     for name in arguments.sets.split(","):
-        for seed in map(int, arguments.seeds.split(",")):
-            trained = train(
-                name, arguments.scenario, arguments.data, arguments.device, seed, arguments.clients
-            )
-            setting = {"set": name, "scenario": arguments.scenario, "seed": seed}
-            found += rows(trained, GROUPS[arguments.variants], setting)
-            if arguments.out:
-                arguments.out.write_text(json.dumps(found, indent=0) + "\n")
+        for scenario in arguments.scenario.split(","):
+            for seed in map(int, arguments.seeds.split(",")):
+                trained = train(
+                    name, scenario, arguments.data, arguments.device, seed, arguments.clients
+                )
+                setting = {"set": name, "scenario": scenario, "seed": seed}
+                for row in rows(trained, variants, setting, arguments.when.split(",")):
+                    found.append(row)
+                if arguments.out:
+                    write_rows(arguments.out, found)
     print(table(found))
+
+
+def write_rows(path: Path, found: list[dict]) -> None:
+    """Write one row a line, so that a change of one is a change of one line."""
+    path.write_text("[\n" + ",\n".join(json.dumps(row) for row in found) + "\n]\n")
 
 
 if __name__ == "__main__":
