@@ -11,8 +11,9 @@ STAMP := $(VENV)/.installed
 quickstart: setup
 	$(BIN)/unstale run quickstart
 
+# Two at once, a file each: much of the time Flower, Ray and the browser are waited for.
 test: setup
-	$(BIN)/python -m pytest --runslow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --runslow --numprocesses 2 --dist loadfile
 
 unit: setup
 	$(BIN)/python -m pytest tests/unit

@@ -71,6 +71,7 @@ PACKED = gzip.compress(RAW)
         (gzip.compress(idx_bytes(LABELS[:2])), "label for each of 3 images. Found 2"),
         (gzip.compress(idx_bytes(LABELS + 1)), "labels from 0 to 9. Found labels from 1 to 10"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "bytes",
 )
 def test_a_damaged_file_is_named(tmp_path: Path, content: bytes, says: str) -> None:
     path = write_set(tmp_path / "mnist") / "train-labels-idx1-ubyte.gz"
