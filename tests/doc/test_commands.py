@@ -15,7 +15,7 @@ def commands_of(text):
     for block in blocks_of(text):
         if block.language != "console":
             continue
-        for line in block.body.splitlines():
+        for line in block.body.replace("\\\n", " ").splitlines():
             words = shlex.split(line.removeprefix("$ "), comments=True)
             if line.startswith("$ ") and words and words[0].rpartition("/")[2] == "unstale":
                 found.append(words[1:])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from unstale.checks import check_update, shown
 from unstale.flower.decode import RefusedReplyError, decode
 from unstale.flower.journal import Entry, Key
+from unstale.flower.late_grid import Before
 from unstale.flower.layout import Layout
 from unstale.flower.ledger import Ledger, Restored
 from unstale.flower.round_line import Refusal, printable
@@ -44,6 +45,7 @@ class Intake:
         self.refused: list[Refusal] = []  # since the last version
         self.out: dict[str, int] = {}  # who works on which version
         self._seen: set[str] = set()
+        self._inherited: set[Key] = set()  # accepted by a process that died
 
     def hand_out(self, node: int) -> int:
         """Note that a node is set to work, and return the version it gets."""
@@ -169,6 +171,11 @@ class Intake:
         here = [*self.taken, *self.held.values()]
         return {int(e.key[0]) for e in here if e.key[1] == version or e.due > round}
 
+    def inherited(self, round: int) -> Before:
+        """Return what a round has of a process that died in it."""
+        due = [e for key, e in self.held.items() if key in self._inherited and e.due <= round]
+        return Before(sum(e.key[1] == self._server.version for e in due), len(due))
+
     def adopt(self, restored: Restored) -> None:
         """Take over what a run left: its accepted updates; its open work is given up."""
         version = self._server.version
@@ -181,6 +188,7 @@ class Intake:
                 self._server.check_out(node)
             self.out[node] = base
             self.held[entry.key] = entry
+            self._inherited.add(entry.key)
         for node, base in restored.out.items():
             if (node, base) not in self.held:
                 self._server.release(node, base)

@@ -43,6 +43,16 @@ class ClosedRound:
     """How long it took."""
 
 
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What a round has before it begins, because a process died in it. Usually nothing."""
+
+    answered: int = 0
+    """Nodes that were asked in this round and have answered; they count as fast."""
+    arrivals: int = 0
+    """All replies that come out in it, late ones included."""
+
+
 class LateGrid(WrappedGrid):
     """A Grid with semi-asynchronous rounds.
 
@@ -119,9 +129,10 @@ class LateGrid(WrappedGrid):
         """Replies by outcome and everything that was dropped or refused, since the start."""
         return self._book.counts + self._errands.counts
 
-    def resume_at(self, round: int) -> None:
-        """Give the next round of training that number."""
+    def resume_at(self, round: int, slow: Iterable[int] = ()) -> None:
+        """Give the next round of training that number, and wait for none of the slow nodes."""
         self._round = round - 1
+        self._slow.update(slow)
 
     def working(self) -> dict[int, WorkTicket]:
         """Return who trains, and on what."""
@@ -136,6 +147,10 @@ class LateGrid(WrappedGrid):
     def is_fast(self, node_id: int) -> bool:
         """Return whether rounds wait for a node."""
         return node_id not in self._slow
+
+    def slow_nodes(self) -> list[int]:
+        """Return the nodes that rounds do not wait for."""
+        return sorted(self._slow)
 
     def arrival_of(self, message: Message) -> Arrival | None:
         """Return what is known of a reply that the last round of training returned."""
@@ -175,12 +190,21 @@ class LateGrid(WrappedGrid):
         return self.ask(messages, timeout=timeout)
 
     def train_round(
-        self, messages: Iterable[Message], *, timeout: float | None = None
+        self,
+        messages: Iterable[Message],
+        *,
+        timeout: float | None = None,
+        before: Before = Before(),  # noqa: B008  (frozen)
     ) -> list[Message]:
         """Make one round of training and return the replies that come out in it.
 
         Messages to nodes that work are not sent. Without any message the round waits for
         replies to earlier ones; if nothing is out either, for a node to connect.
+
+        Args:
+            messages: The work.
+            timeout: Seconds after which the round closes in any case.
+            before: What is there already, from a process that died in this round.
         """
         wait = Wait(self._clock, self._poll, shorter(self.closing.deadline, timeout))
         self._round += 1
@@ -188,7 +212,7 @@ class LateGrid(WrappedGrid):
         try:
             self.poll()
             asked, not_asked = self._send_work(messages)
-            closed_by = self._wait_for_replies(asked, wait)
+            closed_by = self._wait_for_replies(asked, before, wait)
         finally:
             self._in_round = False
         arrivals = self._book.release(self._round)
@@ -290,7 +314,7 @@ class LateGrid(WrappedGrid):
             tickets.append(ticket)
         return tickets, not_asked
 
-    def _wait_for_replies(self, asked: Sequence[WorkTicket], wait: Wait) -> str:
+    def _wait_for_replies(self, asked: Sequence[WorkTicket], before: Before, wait: Wait) -> str:
         """Return once the round may close, with the reason."""
         # Those asked with an emulated delay are slow, whatever they were before.
         fast = {t.message_id for t in asked if self.is_fast(t.node_id)}
@@ -299,7 +323,7 @@ class LateGrid(WrappedGrid):
             return self._wait_for_somebody(wait)
         while True:
             self.poll()
-            reason = self._reason_to_close(fast)
+            reason = self._reason_to_close(fast, before)
             if reason is None and wait.is_over:
                 reason = "time"
             if reason is not None:
@@ -308,7 +332,7 @@ class LateGrid(WrappedGrid):
                 self._tell_who_is_awaited(fast)
             self._pause(wait)
 
-    def _reason_to_close(self, fast: set[str]) -> str | None:
+    def _reason_to_close(self, fast: set[str], before: Before) -> str | None:
         coming = list(self._book.could_come(self._round))
         if not coming:
             return "complete"
@@ -317,9 +341,9 @@ class LateGrid(WrappedGrid):
         answered = {p.ticket.message_id for p in self._book.due(self._round) if p.has_answer}
         missing = fast & self._book.out.keys()
         met = self.closing.is_met(
-            fast=len(missing) + len(fast & answered),
-            answered=len(fast & answered),
-            arrivals=len(answered),
+            fast=len(missing) + len(fast & answered) + before.answered,
+            answered=len(fast & answered) + before.answered,
+            arrivals=len(answered) + before.arrivals,
         )
         return "replies" if met else None
 

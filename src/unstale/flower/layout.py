@@ -1,5 +1,6 @@
 """The arrays that travel: what a model's weights look like as Flower carries them."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +22,7 @@ class ArrayShape:
     @property
     def num_bytes(self) -> int:
         """What its entries take."""
-        return int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
+        return math.prod(self.shape) * self.dtype.itemsize
 
 
 class Layout:

@@ -42,6 +42,8 @@ class Restored:
     """Accepted updates that it has not seen, oldest first."""
     out: Mapping[str, int] = field(default_factory=dict)
     """Who worked on which version when it was written."""
+    slow: Sequence[int] = ()
+    """For whom rounds did not wait."""
 
 
 class Ledger:
@@ -84,7 +86,12 @@ class Ledger:
             self._events.append("accepted", synced=False, **_accepted(entry))
 
     def commit(
-        self, server: Saved, event: Event, taken: Sequence[Key], out: Mapping[str, int]
+        self,
+        server: Saved,
+        event: Event,
+        taken: Sequence[Key] = (),
+        out: Mapping[str, int] | None = None,
+        slow: Sequence[int] = (),
     ) -> None:
         """End a round.
 
@@ -93,6 +100,7 @@ class Ledger:
             event: The line that announces it.
             taken: The updates that the server has been given since the round before.
             out: Who works on which version.
+            slow: For whom rounds do not wait.
         """
         if self.folder is None:
             return
@@ -101,7 +109,8 @@ class Ledger:
             "events": self._events.next_seq,
             "event": event,
             "taken": [[list(key) for key in keys] for keys in (taken, self._taken_before)],
-            "out": dict(out),
+            "out": dict(out or {}),
+            "slow": [str(node) for node in slow],  # too large for what JSON calls a number
         }
         self._events.sync()  # the mark counts on them
         self._checkpoints.write({"server": tree, _MARK: mark}, versions)
@@ -139,7 +148,8 @@ class Ledger:
             undone=undone,
             damaged=damaged,
         )
-        return Restored((tree["server"], versions), entries, mark["out"])
+        slow = [int(node) for node in mark["slow"]]
+        return Restored((tree["server"], versions), entries, mark["out"], slow)
 
     def _complete(self, events: Sequence[Event], mark: Mapping[str, Any]) -> list[int]:
         """Log the line of the checkpoint if it is missing; return versions beyond it."""

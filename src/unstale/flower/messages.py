@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 
 from unstale.flower.late_grid import LateGrid
-from unstale.flower.work_messages import VERSION_KEY, VERSION_RECORD
+from unstale.flower.work_messages import VERSION_KEY
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,8 @@ class Attendance:
     """By how many rounds the late ones of them are late."""
     working: dict[str, int] = field(default_factory=dict)
     """The nodes that have not answered, and since how many rounds."""
+    slow: list[int] = field(default_factory=list)
+    """The nodes that the next round does not wait for."""
 
 
 def messages_to(
@@ -41,9 +43,9 @@ def messages_to(
 ) -> list[Message]:
     """Return the same message to each node; with a version if there is one to tell."""
     settings = ConfigRecord({**config, "server-round": round})
-    content = RecordDict({names.arrays: arrays, names.config: settings})
     if version is not None:
-        content[VERSION_RECORD] = ConfigRecord({VERSION_KEY: version})
+        settings[VERSION_KEY] = version
+    content = RecordDict({names.arrays: arrays, names.config: settings})
     return [
         Message(content=content, message_type=kind, dst_node_id=node, group_id=str(round))
         for node in nodes
@@ -57,4 +59,5 @@ def attendance(grid: LateGrid, replies: Iterable[Message]) -> Attendance:
         answered=[str(a.ticket.node_id) for a in arrivals],
         late={str(a.ticket.node_id): a.rounds_late for a in arrivals if a.rounds_late > 0},
         working={str(node): grid.round - t.round for node, t in grid.working().items()},
+        slow=grid.slow_nodes(),
     )

@@ -45,7 +45,8 @@ def run_rounds(
             began = time.monotonic()
             # 1. Ask idle nodes; out come the replies of the fast ones, and late ones.
             messages = strategy.configure_train(current, result.arrays, asking.train, grid)
-            replies = grid.train_round(messages, timeout=asking.timeout)
+            before = session.intake.inherited(current)
+            replies = grid.train_round(messages, timeout=asking.timeout, before=before)
             present = attendance(grid, replies)
             # 2. The server's step.
             made, trained = strategy.aggregate_train(current, replies)

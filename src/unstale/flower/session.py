@@ -49,7 +49,7 @@ class Session:
             # Before the run's folder says that there is a run: its initial weights are drawn
             # at random, so without them nothing could go on.
             event = {"event": "started", "version": 0, "method": self.server.method.name}
-            self._ledger.commit(self.server.to_tree(), event, (), {})
+            self._ledger.commit(self.server.to_tree(), event)
         if self._log is None:
             join_flowers_log()
         else:
@@ -82,7 +82,14 @@ class Session:
         gone = [*taken, *intake.given_up]
         self._unwritten = [
             partial(self._tell, report, evaluation, attendance, intake.refused, seconds),
-            partial(self._ledger.commit, self.server.to_tree(), event, gone, dict(intake.out)),
+            partial(
+                self._ledger.commit,
+                self.server.to_tree(),
+                event,
+                gone,
+                dict(intake.out),
+                attendance.slow,
+            ),
         ]
         intake.next_version()
         self._report = None

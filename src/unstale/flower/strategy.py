@@ -22,14 +22,13 @@ from unstale.flower.decode import RefusedReplyError, decode_metrics
 from unstale.flower.intake import Admission
 from unstale.flower.late_grid import LateGrid
 from unstale.flower.layout import Layout
-from unstale.flower.ledger import Ledger
+from unstale.flower.ledger import Ledger, Restored
 from unstale.flower.messages import RecordNames, messages_to
 from unstale.flower.metrics import mean_metrics
 from unstale.flower.opening import fresh_server, rebuilt_server
 from unstale.flower.rounds import Asking, EvaluateFn, run_rounds
 from unstale.flower.run_log import RunLog
 from unstale.flower.session import Session, restored_or_none
-from unstale.flower.work_messages import VERSION_RECORD
 from unstale.flower.work_tickets import Arrival
 from unstale.history import HistorySpec
 from unstale.invert import InputSpec
@@ -132,8 +131,11 @@ class Unstale(Strategy):
                 "`max_reply_bytes` should be a whole number of at least 1, or None for twice the "
                 f"model's size. Found {max_reply_bytes!r}."
             )
-        if VERSION_RECORD in (arrayrecord_key, configrecord_key):
-            raise ConfigError(f"The record '{VERSION_RECORD}' is taken. Choose another name.")
+        if arrayrecord_key == configrecord_key:
+            raise ConfigError(
+                "The records of arrays and of settings should have names of their own. Found "
+                f"{arrayrecord_key!r} for both."
+            )
         self.cohort = Cohort(
             fraction_train,
             fraction_evaluate,
@@ -219,8 +221,8 @@ class Unstale(Strategy):
         if log is not None:
             log.folder.lock()
         try:
-            self._open(log, initial_arrays, num_rounds, resume)
-            self._grid = self._late(grid)
+            restored = self._open(log, initial_arrays, num_rounds, resume)
+            self._grid = self._late(grid, () if restored is None else restored.slow)
             self.summary()
             asking = Asking(
                 train_config or ConfigRecord(),
@@ -242,7 +244,7 @@ class Unstale(Strategy):
         initial_arrays: ArrayRecord | None,
         num_rounds: int,
         resume: bool,
-    ) -> None:
+    ) -> Restored | None:
         ledger = Ledger(self.folder)
         restored = restored_or_none(ledger, log, resume)
         if restored is not None:
@@ -251,6 +253,7 @@ class Unstale(Strategy):
             self.server = fresh_server(self._model, self._parts, initial_arrays)
         self._session = Session(self.server, self._layout, ledger, log, self._admission, num_rounds)
         self._session.begin(restored)
+        return restored
 
     def _run_log(self, num_rounds: int) -> RunLog | None:
         if self.folder is None:
@@ -278,14 +281,14 @@ class Unstale(Strategy):
             tensorboard=self._tensorboard,
         )
 
-    def _late(self, grid: Grid) -> LateGrid:
+    def _late(self, grid: Grid, slow: Iterable[int]) -> LateGrid:
         if not isinstance(grid, LateGrid):
             grid = LateGrid(
                 grid, self.closing, longest_lateness=self._longest_lateness, delay=self._delay
             )
         grid.on_reply = self._on_reply
         grid.before_pause = self._before_pause
-        grid.resume_at(self.server.version + 1)
+        grid.resume_at(self.server.version + 1, slow)
         return grid
 
     def _running(self) -> Session:
@@ -324,7 +327,9 @@ class Unstale(Strategy):
         connected = late.wait_for_nodes(self.cohort.min_available_nodes)
         free = {*late.idle_nodes()} - intake.occupied(server_round)
         version = self.server.version
-        size = self.cohort.size_of_training(len(connected))
+        # Who has answered in this round to a process that died belongs to the cohort.
+        there = intake.inherited(server_round).answered
+        size = max(0, self.cohort.size_of_training(len(connected)) - there)
         chosen = draw(sorted(free), size, self.server.seed, "train", version)
         for node in chosen:
             intake.hand_out(node)

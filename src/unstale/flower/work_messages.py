@@ -7,8 +7,8 @@ from flwr.app import Message, MessageType
 
 from unstale.errors import ConfigError
 
-# Where a training message says on which version of the server it is based.
-VERSION_RECORD = "unstale"
+# Where a training message says on which version of the server it is based: in the record of
+# settings, since some of Flower's client mods allow for one such record only.
 VERSION_KEY = "unstale-version"
 
 # Seconds a message lives if lateness is unlimited: a hundred years. Flower adds it to a
@@ -35,8 +35,8 @@ def time_to_live(longest_lateness: float | None) -> float:
 
 def version_of(message: Message, default: int) -> int:
     """Return the version that a training message carries, `default` if it does not say."""
-    record = message.content.config_records.get(VERSION_RECORD)
-    version = default if record is None else record.get(VERSION_KEY, default)
+    records = message.content.config_records.values()
+    version = next((r[VERSION_KEY] for r in records if VERSION_KEY in r), default)
     if isinstance(version, bool) or not isinstance(version, int) or version < 0:
         raise ConfigError(
             f"`{VERSION_KEY}` of a training message should be a version of the server, a whole "

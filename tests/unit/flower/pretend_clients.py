@@ -56,7 +56,7 @@ def reply(arrays, num_examples=10, **metrics):
 def honest(message):
     """Train: every weight moves by a number that tells node and version."""
     node = message.metadata.dst_node_id
-    version = message.content["unstale"]["unstale-version"]
+    version = message.content["config"]["unstale-version"]
     weights = message.content["arrays"].to_torch_state_dict()
     moved = {n: Array((w + moved_by(node, version)).numpy()) for n, w in weights.items()}
     return reply(moved, examples_of(node), loss=float(version))

@@ -188,13 +188,13 @@ def test_open_work_of_a_dead_run_is_released_and_handed_out_again(tmp_path):
     it.start(again, num_rounds=3, resume=True)
     assert ["5", 0] in [e for e in events_of(tmp_path) if e["event"] == "resumed"][-1]["released"]
     asked = [m for m in again._grid.pushed if m.metadata.dst_node_id == 5]
-    assert [m.content["unstale"]["unstale-version"] for m in asked] == [2]
+    assert [m.content["config"]["unstale-version"] for m in asked] == [2]
     assert it.server.outstanding == [2]
 
 
 def versions_asked(grid, node):
     sent = [m for m in grid._grid.pushed if m.metadata.dst_node_id == node]
-    return [m.content["unstale"]["unstale-version"] for m in sent]
+    return [m.content["config"]["unstale-version"] for m in sent]
 
 
 def test_what_was_answered_before_the_crash_is_not_asked_again(tmp_path):

@@ -197,8 +197,8 @@ def test_messages_carry_what_flowers_do_and_the_version():
     grid = late_grid({3: 1.0, 4: 1.0})
     start(it, grid, rounds=2, train_config=ConfigRecord({"lr": 0.1}))
     last = grid._grid.pushed[-1].content
-    assert dict(last["config"]) == {"lr": 0.1, "server-round": 2}
-    assert last["unstale"]["unstale-version"] == 1
+    assert dict(last["config"]) == {"lr": 0.1, "server-round": 2, "unstale-version": 1}
+    assert len(last.config_records) == 1, "some client mods refuse a message with two"
     assert list(last["arrays"]) == ["weight", "bias"]
     small_model().load_state_dict(last["arrays"].to_torch_state_dict())
 
@@ -427,11 +427,11 @@ def test_after_an_error_within_a_round_the_same_object_can_go_on(tmp_path):
         {"fraction_evaluate": 1.5},
         {"min_train_nodes": 0},
         {"max_reply_bytes": 0},
-        {"arrayrecord_key": "unstale"},
+        {"arrayrecord_key": "config"},
     ],
 )
 def test_settings_are_checked(options):
-    with pytest.raises(ConfigError, match=r"should|taken"):
+    with pytest.raises(ConfigError, match="should"):
         strategy(**options)
 
 

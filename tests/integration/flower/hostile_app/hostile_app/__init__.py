@@ -1,0 +1,1 @@
+"""Two honest nodes and a hostile one."""
