@@ -1,0 +1,1 @@
+"""A Flower app in which slow nodes hold a class that nobody else has."""

@@ -1,0 +1,39 @@
+"""The server: Unstale in the place of FedAvg. What changed: `diff plain_server_app.py`."""
+
+from flwr.app import ArrayRecord, Context, MetricRecord
+from flwr.serverapp import Grid, ServerApp
+
+from slow_nodes import emulation, task
+from unstale.flower import Closing, Unstale
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Train for the configured number of rounds."""
+    config = context.run_config
+    model = task.build_model(config)
+
+    def evaluate(server_round: int, arrays: ArrayRecord) -> MetricRecord:
+        model.load_state_dict(arrays.to_torch_state_dict())
+        return MetricRecord(task.test(model, config))
+
+    local, inputs = task.recipe(config)
+    strategy = Unstale(
+        model,
+        method=str(config["method"]),
+        local=local,
+        inputs=inputs,
+        closing=Closing(float(config["close-fraction"]), float(config["close-deadline"])),
+        delay=emulation.delays(grid, config),
+        folder=str(config["folder"]),
+        fraction_train=float(config["fraction-train"]),
+        min_available_nodes=int(config["min-nodes"]),
+    )
+    strategy.start(
+        grid=grid,
+        num_rounds=int(config["num-rounds"]),
+        evaluate_fn=evaluate,
+        resume=bool(config["resume"]),
+    )

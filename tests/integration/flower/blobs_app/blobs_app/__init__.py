@@ -1,0 +1,1 @@
+"""Blobs, and nodes that raise, die or dawdle when they are told to."""

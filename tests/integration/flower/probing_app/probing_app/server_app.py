@@ -1,0 +1,44 @@
+"""The example's server with a record of what each version was."""
+
+from pathlib import Path
+
+from flwr.app import ArrayRecord, Context, MetricRecord
+from flwr.serverapp import Grid, ServerApp
+from slow_nodes import task
+
+import unstale as us
+from probing_app.fingerprint import fingerprint, write
+from unstale.flower import Closing, Unstale
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Train for the configured number of rounds."""
+    config = context.run_config
+    model = task.build_model(config)
+
+    def evaluate(version: int, arrays: ArrayRecord) -> MetricRecord:
+        write(Path(str(config["trace"])), f"version-{version}", {"weights": fingerprint(arrays)})
+        model.load_state_dict(arrays.to_torch_state_dict())
+        return MetricRecord(task.test(model, config))
+
+    local, inputs = task.recipe(config)
+    strategy = Unstale(
+        model,
+        method=str(config["method"]),
+        local=local,
+        inputs=inputs,
+        limits=us.Limits(max_examples=int(config["max-examples"])),
+        closing=Closing(float(config["close-fraction"]), float(config["close-deadline"])),
+        folder=str(config["folder"]),
+        fraction_train=float(config["fraction-train"]),
+        min_available_nodes=int(config["min-nodes"]),
+    )
+    strategy.start(
+        grid=grid,
+        num_rounds=int(config["num-rounds"]),
+        evaluate_fn=evaluate,
+        resume=bool(config["resume"]),
+    )
