@@ -1,12 +1,14 @@
 """Rounds are written down while nodes work on the next one, and before anything is decided."""
 
 import json
+import os
 
 import pytest
 from late_grid_world import A, B, train, world
 from pretend_clients import ClientsGrid, honest, in_a_run, late_grid, small_model  # noqa: F401
 from pretend_grid import PretendClock
 
+from unstale.checkpoint import Checkpoints
 from unstale.flower import LateGrid, Unstale
 from unstale.flower.events import EventLog
 
@@ -119,7 +121,7 @@ def test_a_grid_calls_before_every_pause_and_after_messages_went_out():
     assert found == [(2, number) for number in range(len(clock.pauses))]
 
 
-def test_a_checkpoint_counts_only_on_events_that_are_on_the_disk(tmp_path, monkeypatch):
+def test_a_line_need_not_be_on_the_disk_at_once(tmp_path, monkeypatch):
     log, synced = EventLog(tmp_path / "events.jsonl"), []
     monkeypatch.setattr("os.fsync", lambda handle: synced.append(log.path.read_bytes()))
     log.append("accepted", synced=False, node="3")
@@ -129,3 +131,22 @@ def test_a_checkpoint_counts_only_on_events_that_are_on_the_disk(tmp_path, monke
     log.append("version", version=1)
     assert len(synced) == 2
     assert [e["seq"] for e in EventLog(log.path).load()] == [0, 1]
+
+
+def test_a_checkpoint_counts_only_on_events_that_are_on_the_disk(tmp_path, monkeypatch):
+    path, synced, checked = tmp_path / "events.jsonl", [b""], []
+    real = Checkpoints.write
+
+    def sync(handle):
+        if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
+            synced.append(path.read_bytes())
+
+    def write(self, tree, versions):
+        checked.append(tree["flower"]["events"])
+        assert synced[-1].count(b"\n") == tree["flower"]["events"]
+        return real(self, tree, versions)
+
+    monkeypatch.setattr("os.fsync", sync)
+    monkeypatch.setattr(Checkpoints, "write", write)
+    strategy(tmp_path).start(late_grid(dict.fromkeys(NODES, 1.0)), num_rounds=3)
+    assert checked == [0, 4, 8, 12]
