@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: quickstart test unit lint docs bench setup clean
+.PHONY: quickstart test test-long unit lint docs bench setup clean
 
 quickstart: setup
 	$(BIN)/unstale run quickstart
@@ -14,6 +14,10 @@ quickstart: setup
 # Two at once, a file each: much of the time Flower, Ray and the browser are waited for.
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --runslow --numprocesses 2 --dist loadfile
+
+# Also what takes minutes and is covered in parts by the tests above: the example's scripts.
+test-long: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m long --runlong --runslow
 
 unit: setup
 	$(BIN)/python -m pytest tests/unit

@@ -1,4 +1,4 @@
-"""Shared set-up: the slow marker and a global generator of its own for each test."""
+"""Shared set-up: the markers slow and long, and a global generator of its own for each test."""
 
 import pytest
 import torch
@@ -6,15 +6,17 @@ import torch
 
 def pytest_addoption(parser):
     parser.addoption("--runslow", action="store_true", help="also run tests marked slow")
+    parser.addoption("--runlong", action="store_true", help="also run tests marked long")
 
 
 def pytest_collection_modifyitems(config, items):
-    if config.getoption("--runslow"):
-        return
-    skip = pytest.mark.skip(reason="slow: runs with --runslow")
-    for item in items:
-        if "slow" in item.keywords:
-            item.add_marker(skip)
+    for marker in ("slow", "long"):
+        if config.getoption(f"--run{marker}"):
+            continue
+        skip = pytest.mark.skip(reason=f"{marker}: runs with --run{marker}")
+        for item in items:
+            if marker in item.keywords:
+                item.add_marker(skip)
 
 
 @pytest.fixture(autouse=True)

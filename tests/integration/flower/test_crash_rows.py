@@ -9,7 +9,13 @@ DOCS = Path(__file__).parents[3] / "docs" / "crashes.md"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["clientapp_raises", "superlink_killed_in_process_isolation"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("clientapp_raises", marks=pytest.mark.long),
+        "superlink_killed_in_process_isolation",
+    ],
+)
 def test_row(name, tmp_path):
     from crash_rows import ROWS
 

@@ -136,7 +136,7 @@ def test_a_run_that_fails_is_no_success(tmp_path):
     assert not left
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("mode", [[], ["--plain"]], ids=["tls", "plain"])
 def test_deployment_by_one_command(tmp_path, mode):
     code, out, left = run_script(
