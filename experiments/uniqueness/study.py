@@ -7,6 +7,7 @@ server converts through `only_unique` and is given nothing but updates; its deci
 
     python experiments/uniqueness/study.py --sets digits --seeds 0,1,2 --rounds 220
     python experiments/uniqueness/study.py --sets mnist --data DIR --device cuda
+    python experiments/uniqueness/study.py --sets digits --rule nearest
 """
 
 import argparse
@@ -23,7 +24,7 @@ import torch
 
 from unstale import FedAvg, LocalSpec, Server, data, models, only_unique
 from unstale.compensate import Compensator, FirstOrder, Invert
-from unstale.compensate.uniqueness import distances, mean_direction, unit
+from unstale.compensate.uniqueness_rules import distances, mean_direction, unit
 from unstale.invert import InputSpec
 from unstale.seeding import derive, numpy_generator
 from unstale.sim import Scenario, ScenarioSpec, Simulation
@@ -130,6 +131,7 @@ def run(
     cohort: str,
     inner: Compensator,
     samples: int | None,
+    rule: str = "mean",
 ) -> tuple[list[dict[str, Any]], float, float]:
     """Train with conversion of what is unique; return all decisions, accuracy and seconds."""
     setting = SETS[name]
@@ -151,7 +153,7 @@ def run(
     server = Server(
         model,
         local=LocalSpec(lr=setting["lr"], momentum=0.5, epochs=5),
-        compensator=only_unique(inner),
+        compensator=only_unique(inner, rule=rule),
         aggregator=FedAvg(),
         inputs=InputSpec(dataset.input_shape, dataset.num_classes, dataset.low, dataset.high),
         seed=seed,
@@ -170,9 +172,9 @@ def run(
 class Watch:
     """Sees what a server receives and reports: its decisions, and how near they were.
 
-    The ratio of the two distances is computed beside the server by the same formulas, to
-    tell what another threshold would have decided, and the distance to the nearest unstale
-    update instead of the mean one; the decisions are the server's own.
+    Both rules' ratios of distances are computed beside the server, from whole vectors and
+    whichever rule it goes by, to tell what another threshold would have decided; the
+    decisions are the server's own.
     """
 
     def __init__(self, server: Server) -> None:
@@ -260,6 +262,12 @@ def main() -> None:
         choices=["invert", "first_order"],
         help="what is done to unique updates: first_order costs nothing, for a CPU",
     )
+    parser.add_argument(
+        "--rule",
+        default="mean",
+        choices=["mean", "nearest"],
+        help="by which the server decides: mean is the paper's",
+    )
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     # Few iterations: who is converted is of interest here, not how well.
@@ -272,7 +280,7 @@ def main() -> None:
             for seed in seeds:
                 found, score, seconds = run(
                     name, arguments.data, arguments.device, seed,
-                    arguments.rounds, cohort, inner, arguments.samples,
+                    arguments.rounds, cohort, inner, arguments.samples, arguments.rule,
                 )  # fmt: skip
                 decisions += [{**d, "seed": seed} for d in found]
                 overall = accuracy(found)["accuracy"]
@@ -282,7 +290,8 @@ def main() -> None:
                 )  # fmt: skip
             rows = table(decisions)
             others = {key: by_threshold(decisions, key, at) for key, at in RULES.items()}
-            results[f"{name}, {cohort}"] = {"rounds": rows, "thresholds": others}
+            which = [name, cohort, *(["nearest"] if arguments.rule == "nearest" else [])]
+            results[", ".join(which)] = {"rounds": rows, "thresholds": others}
             print(f"{'from round':>10}{'accuracy':>10}{'unique':>8}{'common':>8}{'paper':>7}")
             for start, row in rows.items():
                 paper = PAPER.get(int(start)) if start != "all" else 0.93

@@ -27,6 +27,8 @@ CASES = {name: us.method(name) for name in METHODS} | {
     "invert": us.method("invert", **CHEAP),
     "invert all": us.method("invert", unique=False, switch=False, history=3, **CHEAP),
     "unique first": us.Method(us.only_unique(us.switch_back(us.FirstOrder()))),
+    "unique by the nearest": us.Method(us.only_unique(us.FirstOrder(), rule="nearest")),
+    "invert by the nearest": us.method("invert", unique_rule="nearest", **CHEAP),
 }
 NOW = 6
 

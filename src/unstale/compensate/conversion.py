@@ -27,10 +27,14 @@ class ConvertStale(Invert):
 
     unique: bool = True
     """Whether only updates that hold something special are converted."""
-    unique_threshold: float = 1.0
-    """How much farther from the others than they from each other an update should be."""
+    unique_threshold: float | None = None
+    """How many times as far from the others as they are from each other an update should be;
+    when not given 1 for the rule `mean` and 0.5 for `nearest`."""
     unique_unknown: str = "convert"
     """What becomes of an update from a version without unstale updates: `convert` or `keep`."""
+    unique_rule: str = "mean"
+    """How far an update is from the others: `mean`, over all of them as in the paper, or
+    `nearest`, from the nearest, which does not take what few others hold for unique."""
     switch: bool = True
     """Whether a client's stale updates are used again once estimates have become worse."""
     switch_window: float = 0.1
@@ -55,7 +59,7 @@ class ConvertStale(Invert):
         own = {field.name: getattr(self, field.name) for field in dataclasses.fields(Invert)}
         parts: Compensator = Invert(**own)
         if self.unique:
-            parts = OnlyUnique(parts, self.unique_threshold, self.unique_unknown)
+            parts = OnlyUnique(parts, self.unique_threshold, self.unique_unknown, self.unique_rule)
         if self.switch:
             parts = SwitchBack(
                 parts,

@@ -46,6 +46,7 @@ def test_every_setting_reaches_its_part():
         max_growth=3.0,
         unique_threshold=0.9,
         unique_unknown="keep",
+        unique_rule="nearest",
         switch_window=0.2,
         switch_disparity="l2",
         switch_patience=5,
@@ -53,7 +54,8 @@ def test_every_setting_reaches_its_part():
         switch_slack=0.5,
     ).compensator
     inner = us.Invert(lr=0.01, history=2, max_growth=3.0)
-    assert part.composed == SwitchBack(OnlyUnique(inner, 0.9, "keep"), 0.2, "l2", 5, 3, 0.5)
+    unique = OnlyUnique(inner, 0.9, "keep", "nearest")
+    assert part.composed == SwitchBack(unique, 0.2, "l2", 5, 3, 0.5)
     own = {f.name for f in dataclasses.fields(ConvertStale)} - {
         f.name for f in dataclasses.fields(us.Invert)
     }
@@ -64,7 +66,14 @@ def test_every_setting_reaches_its_part():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"unique_threshold": -1}, {"switch_window": -1}, {"max_growth": -1}, {"lr": 0}]
+    "wrong",
+    [
+        {"unique_threshold": -1},
+        {"unique_rule": "median"},
+        {"switch_window": -1},
+        {"max_growth": -1},
+        {"lr": 0},
+    ],
 )
 def test_a_wrong_setting_of_a_part_is_refused_at_once(wrong):
     with pytest.raises(ConfigError):
@@ -94,6 +103,7 @@ def test_an_unknown_preset_names_the_nearest_and_others_have_none():
     "method",
     [
         us.method("invert", preset="paper", sparsity=0.5, max_seconds=2.0, switch=False),
+        us.method("invert", unique_rule="nearest"),
         us.Method(us.chain(us.only_unique(us.switch_back(us.Invert(history=2))), us.Drop(9))),
     ],
 )
