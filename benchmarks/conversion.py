@@ -139,7 +139,7 @@ def limited(settings: Invert, iterations: int | None) -> Invert:
     if iterations is None:
         return settings
     return dataclasses.replace(
-        settings, iterations=iterations, warm_iterations=iterations, patience=0
+        settings, iterations=iterations, warm_iterations=iterations, patience=0, good_loss=0.0
     )
 
 
@@ -232,7 +232,6 @@ def plan(arguments: argparse.Namespace, device: torch.device) -> dict[str, Any]:
     cuda, quick = device.type == "cuda", arguments.quick
     return {
         "paper_iterations": arguments.paper_iterations or (PAPER_ITERATIONS if cuda else 50),
-        "paper_clients": 3 if cuda else 1,
         "probe": 50 if cuda else 2,  # iterations where only time is of interest
         "full_sizes": SIZES if cuda else (32, 64),
         "full_clients": CLIENTS if cuda else (2 if quick else CLIENTS),
@@ -261,11 +260,6 @@ def rows_of(problem: Problem, rate: float, how: dict[str, Any], settings: Invert
     run = how["paper_iterations"]
     full = PAPER_ITERATIONS if run != PAPER_ITERATIONS else None
     yield measure(problem, "paper", paper, 1, rate, run=run, stands_for=full, repeats=0)[0]
-    if how["paper_clients"] > 1:
-        yield measure(
-            problem, "paper", paper, how["paper_clients"], rate, run=run, stands_for=full,
-            repeats=0,
-        )[0]  # fmt: skip
     yield measure(
         problem, "paper", paper, CLIENTS, rate, run=probe, stands_for=PAPER_ITERATIONS,
         has_error=False, repeats=0,

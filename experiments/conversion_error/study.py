@@ -54,13 +54,21 @@ GROUPS: dict[str, dict[str, Invert]] = {
     "paper": {"paper": preset("paper", at_once=32)},
     "explore": {
         "default": DENSE,
+        "warm steps not cut": change(DENSE, warm_lr=1.0),
+        "12 warm": change(DENSE, warm_iterations=12),
+        "12 warm, not cut": change(DENSE, warm_iterations=12, warm_lr=1.0),
+        "95 % sparse": SPARSE,
+        "95 % sparse, not cut": change(SPARSE, warm_lr=1.0),
+        "50 warm": change(DENSE, good_loss=0.0),
+        "2 updates": change(DENSE, history=2),
+        "2 updates, not cut": change(DENSE, history=2, warm_lr=1.0),
+        "95 % sparse, 4 updates": change(SPARSE, history=4),
+        "64 samples": change(DENSE, max_samples=64),
+        "225 samples": change(DENSE, max_samples=225),
+        "no residual": change(DENSE, residual=False),
+        "95 % sparse, no residual": change(SPARSE, residual=False),
         "from halfway": change(DENSE, start="halfway"),
         "gaussian start": change(DENSE, start="gaussian"),
-        "no residual": change(DENSE, residual=False),
-        "64 samples, 25 warm": change(DENSE, max_samples=64, warm_iterations=25),
-        "225 samples": change(DENSE, max_samples=225),
-        "25 warm": change(DENSE, warm_iterations=25),
-        "2 updates": change(DENSE, history=2),
         "l1": change(DENSE, objective="l1"),
         "l2+cosine": change(DENSE, objective="l2+cosine"),
         "lr 0.1": change(DENSE, lr=0.1),
@@ -69,9 +77,6 @@ GROUPS: dict[str, dict[str, Invert]] = {
         "total variation": change(DENSE, tv=1e-3),
         "unbounded": change(DENSE, bounded=False),
         "300 cold, cosine": change(DENSE, iterations=300, patience=0, schedule="cosine"),
-        "95 % sparse": SPARSE,
-        "95 % sparse, no residual": change(SPARSE, residual=False),
-        "95 % sparse, 8 updates": change(SPARSE, history=8),
     },
 }
 
@@ -250,8 +255,9 @@ def main() -> None:
                 setting = {"set": name, "scenario": scenario, "seed": seed}
                 for row in rows(trained, variants, setting, arguments.when.split(",")):
                     found.append(row)
-                if arguments.out:
-                    write_rows(arguments.out, found)
+                    # Written as it grows: what was measured outlives a run that is cut off.
+                    if arguments.out and len(found) % arguments.clients == 0:
+                        write_rows(arguments.out, found)
     print(table(found))
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from unstale.invert.objective import disparity_of
+from unstale.invert.objective import disparity_of, terms_of
 from unstale.invert.penalties import total_variation
 from unstale.invert.schedules import schedule_of
 from unstale.invert.settings import Invert
@@ -123,6 +123,7 @@ class Descent:
         self._samples = samples
         self._disparity = disparity_of(settings.objective)
         self._signed = settings.optimizer == "signed"
+        self._full = settings.full_step_loss * len(terms_of(settings.objective))
         bounded = settings.bounded
         unit = inputs.unit if bounded else 1.0
         self._tv = settings.tv / unit
@@ -186,7 +187,8 @@ class Descent:
             b.second.lerp_(gradient.square(), 1 - _BETAS[1])
             step, correction = b.steps.index_select(0, b.iteration).unbind(1)
             move = b.first / ((b.second / correction).sqrt() + _EPS)
-            moved = b.rows - (self._lr * step * b.rate.unsqueeze(1)) * move
+            rate = b.rate if not self._full else b.rate * (fit / self._full).clamp(max=1)
+            moved = b.rows - (self._lr * step * rate.unsqueeze(1)) * move
             moved = moved.clamp(self._low, self._high)
             b.rows.copy_(torch.where(active.unsqueeze(1), moved, b.rows))
             b.iteration.add_(1)

@@ -91,7 +91,7 @@ def _trained(
         weights = {n: torch.stack([s[n].detach() for s in starts]) for n in starts[0]}
     with torch.no_grad():
         try:
-            vectors = unroller(model, local, count, x.shape[1], like.device)(weights, x, labels)
+            vectors = unroller(model, local, x.shape, like.device)(weights, x, labels)
         except RuntimeError:  # a layer that cannot be batched
             vectors = one_by_one(model, local)(weights, x, labels)
     changes = []

@@ -37,6 +37,10 @@ class Invert:
     """The most iterations of a client's first inversion."""
     warm_iterations: int = 12
     """The most iterations where the client's last surrogate is improved."""
+    good_after: int = 12
+    """After so many of those a good fit is left as it is; matters where there may be more."""
+    good_loss: float = 0.05
+    """A fit of this loss (for each term of the objective) is good; 0: none ever is."""
     objective: str = "l2"
     """`l1`, `l2`, `cosine`, or a sum such as `l1+cosine`."""
     optimizer: str = "adam"
@@ -45,8 +49,11 @@ class Invert:
     """Adam's step for inputs, as a share of their range where they are bounded."""
     label_lr: float = 0.5
     """Adam's step for label logits."""
-    warm_lr: float = 0.3
+    warm_lr: float = 1.0
     """Both steps are multiplied by this where a surrogate is improved."""
+    full_step_loss: float = 0.1
+    """Below this loss (for each term of the objective) steps shrink in proportion to it: large
+    ones find the way, small ones the place; 0: never."""
     schedule: str = "constant"
     """How steps fall, cuts apart: `constant`, `cosine`, `paper` (a tenth at 3/8, 5/8, 7/8)."""
     start: str = "grey"
@@ -91,6 +98,7 @@ class Invert:
             "max_samples",
             "iterations",
             "warm_iterations",
+            "good_after",
             "history",
             "at_once",
         ):
@@ -101,7 +109,7 @@ class Invert:
         for name in ("lr", "label_lr", "warm_lr", "max_loss"):
             value = getattr(self, name)
             require(0 < value < float("inf"), f"`{name}` should be above 0 and finite", value)
-        for name in ("noise", "tv", "tolerance", "restart_loss"):
+        for name in ("noise", "tv", "tolerance", "restart_loss", "good_loss", "full_step_loss"):
             value = getattr(self, name)
             require(0 <= value < float("inf"), f"`{name}` should be at least 0 and finite", value)
         require(
@@ -149,11 +157,13 @@ _PAPER: dict[str, Any] = {
     "max_samples": 4096,
     "iterations": 2000,
     "warm_iterations": 2000,
+    "good_loss": 0.0,
     "objective": "l1",
     "optimizer": "signed",
     "lr": 0.1,
     "label_lr": 0.1,
     "warm_lr": 1.0,
+    "full_step_loss": 0.0,
     "schedule": "paper",
     "start": "gaussian",
     "bounded": False,

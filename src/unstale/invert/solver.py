@@ -80,7 +80,7 @@ def solve(
     samples = len(starts[0])
     device = buffers.rows.device
     trainings = len(targets) * len(targets[0])
-    unroll = unroller(model, local, trainings, samples, device)
+    unroll = unroller(model, local, (trainings, samples, *inputs.shape), device)
     descent = Descent(unroll, inputs, settings, samples, buffers.rows)
     counts = [0] * len(starts)
     failure = ""
@@ -96,7 +96,8 @@ def solve(
                     buffers, advance = graph.buffers, graph
             if advance is None and trainings > 1:
                 _ensure_works(descent, buffers, one_by_one(model, local))
-            counts = _run(advance or (lambda: descent(buffers)), buffers, settings, deadline)
+            advance = advance or (lambda: descent(buffers))
+            counts = _run(advance, buffers, settings, warm, deadline)
         except RuntimeError as error:  # out of memory, or a layer without second derivatives
             failure = f"the solver failed: {str(error).splitlines()[0]}"
             log.warning("%s", failure)
@@ -104,22 +105,28 @@ def solve(
 
 
 def _run(
-    advance: Callable[[], None], buffers: Buffers, settings: Invert, deadline: float
+    advance: Callable[[], None],
+    buffers: Buffers,
+    settings: Invert,
+    warm: bool,
+    deadline: float,
 ) -> list[int]:
     """Iterate until every client is done; return each client's iterations.
 
     A client on a plateau goes on from its best point with smaller steps; when those no
-    longer help either, it is done.
+    longer help either, it is done. So is a warm one with a good fit, from `good_after` on.
     """
     most, clients = buffers.losses.shape
     on_cpu = buffers.rows.device.type == "cpu"
     look = settings.patience or _LOOK_EVERY
+    enough = settings.good_after if warm else most
+    good = settings.good_loss * len(terms_of(settings.objective))
     counts = [0] * clients
     cuts = [0] * clients
     rates = [1.0] * clients
     for i in range(1, most + 1):
         advance()
-        at_look = i % look == 0 or i == most
+        at_look = i % look == 0 or i in (enough, most)
         late = (on_cpu or at_look) and time.perf_counter() > deadline
         if not (at_look or late):
             continue
@@ -129,8 +136,10 @@ def _run(
                 continue
             broken = next((k for k, loss in enumerate(curve) if not math.isfinite(loss)), None)
             counts[c] = i if broken is None else broken + 1
-            if broken is not None:
+            if broken is not None or (i >= enough and min(curve) <= good):
                 rates[c] = 0.0
+            elif i % look:
+                continue  # plateaus are looked for over whole stretches
             elif settings.patience and _plateau(curve, settings):
                 cuts[c] += 1
                 back[c] = True

@@ -1,12 +1,13 @@
 """Many local trainings at once, differentiable: the inner loop of an inversion.
 
-Two forms of the same thing. One by one with plain autograd is fastest on a CPU
-for one or two trainings; `vmap` with weights of their own pays from three on
-(a small model: 4 times at ten), and on a GPU always. Both run the steps of
-`unstale.local`.
+Two forms of the same thing. `vmap` with weights of their own pays on a GPU always,
+and on a CPU for several trainings of few numbers (digits: twice as fast at ten); one
+by one with plain autograd is faster there for images (LeNet: 1.2 times). Both run the
+steps of `unstale.local`.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -21,15 +22,19 @@ from unstale.trainable import trainable_names
 # classes]) -> what each training changed [trainings, entries]
 Unroll = Callable[[Params, Tensor, Tensor], Tensor]
 
-# Measured on two cores: below this many trainings plain autograd is the faster.
+# Measured on CPU time: plain autograd is the faster below this many trainings, and from
+# this many numbers in one training's inputs on (LeNet and an MLP: even at 40,000).
 _WORTH_BATCHING = 3
+_WORTH_A_LOOP = 40_000
 
 
 def unroller(
-    model: nn.Module, local: LocalSpec, trainings: int, samples: int, device: torch.device
+    model: nn.Module, local: LocalSpec, shape: Sequence[int], device: torch.device
 ) -> Unroll:
-    """Return the faster form for so many trainings of so many samples on this device."""
-    if device.type == "cpu" and trainings < _WORTH_BATCHING:
+    """Return the faster form on this device for inputs `[trainings, samples, ...]`."""
+    trainings, samples, *value = shape
+    large = samples * math.prod(value) >= _WORTH_A_LOOP
+    if device.type == "cpu" and (trainings < _WORTH_BATCHING or large):
         return one_by_one(model, local)
     return batched(model, local, samples, device)
 
