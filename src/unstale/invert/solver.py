@@ -16,7 +16,7 @@ from unstale.invert.objective import terms_of
 from unstale.invert.settings import Invert
 from unstale.invert.surrogate import InputSpec, Surrogate
 from unstale.invert.target import Target
-from unstale.invert.unroll import Unroll, one_by_one, unroller
+from unstale.invert.unroll import Unroll, one_by_one, pays_to_batch, unroller
 from unstale.local import LocalSpec
 from unstale.trainable import trainable_names
 
@@ -79,8 +79,8 @@ def solve(
     deadline = math.inf if seconds is None else time.perf_counter() + seconds * len(starts)
     samples = len(starts[0])
     device = buffers.rows.device
-    trainings = len(targets) * len(targets[0])
-    unroll = unroller(model, local, (trainings, samples, *inputs.shape), device)
+    shape = (len(targets) * len(targets[0]), samples, *inputs.shape)
+    unroll = unroller(model, local, shape, device)
     descent = Descent(unroll, inputs, settings, samples, buffers.rows)
     counts = [0] * len(starts)
     failure = ""
@@ -94,7 +94,7 @@ def solve(
                 graph = captured(model, key, descent, buffers)
                 if graph is not None:
                     buffers, advance = graph.buffers, graph
-            if advance is None and trainings > 1:
+            if advance is None and pays_to_batch(shape, device):
                 _ensure_works(descent, buffers, one_by_one(model, local))
             advance = advance or (lambda: descent(buffers))
             counts = _run(advance, buffers, settings, warm, deadline)

@@ -22,21 +22,32 @@ from unstale.trainable import trainable_names
 # classes]) -> what each training changed [trainings, entries]
 Unroll = Callable[[Params, Tensor, Tensor], Tensor]
 
-# Measured on CPU time: plain autograd is the faster below this many trainings, and from
-# this many numbers in one training's inputs on (LeNet and an MLP: even at 40,000).
+# Measured on a CPU: plain autograd is the faster below this many trainings, and from this
+# many numbers in one training's inputs on (LeNet's 16 images; cnn1d's 16 windows are below).
 _WORTH_BATCHING = 3
-_WORTH_A_LOOP = 40_000
+_WORTH_A_LOOP = 12_500
 
 
 def unroller(
     model: nn.Module, local: LocalSpec, shape: Sequence[int], device: torch.device
 ) -> Unroll:
     """Return the faster form on this device for inputs `[trainings, samples, ...]`."""
-    trainings, samples, *value = shape
-    large = samples * math.prod(value) >= _WORTH_A_LOOP
-    if device.type == "cpu" and (trainings < _WORTH_BATCHING or large):
-        return one_by_one(model, local)
-    return batched(model, local, samples, device)
+    if pays_to_batch(shape, device):
+        return batched(model, local, shape[1], device)
+    return one_by_one(model, local)
+
+
+def pays_to_batch(shape: Sequence[int], device: torch.device) -> bool:
+    """Tell whether `vmap` is the faster form for inputs `[trainings, samples, ...]`.
+
+    Example:
+        >>> pays_to_batch((10, 128, 64), torch.device("cpu"))
+        True
+        >>> pays_to_batch((10, 128, 1, 28, 28), torch.device("cpu"))
+        False
+    """
+    several, small = shape[0] >= _WORTH_BATCHING, math.prod(shape[1:]) < _WORTH_A_LOOP
+    return device.type != "cpu" or (several and small)
 
 
 def one_by_one(model: nn.Module, local: LocalSpec) -> Unroll:
