@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 .PHONY: quickstart test test-long unit lint docs bench setup clean
 
 quickstart: setup
-	$(BIN)/unstale run quickstart
+	$(BIN)/unstale run quickstart --jobs 2
 
 # Two at once, a file each: much of the time Flower, Ray and the browser are waited for.
 test: setup

@@ -5,14 +5,17 @@ as if they came late, converts them in several ways, and compares each with the
 true update from today's model (which only a simulation knows) by cosine distance.
 
     python experiments/conversion_error/study.py --data DIR --device cuda \
-        --sets mnist,fashion_mnist --seeds 0,1,2 --variants main --out results.json
+        --sets mnist,fashion_mnist --seeds 0,1,2 --variants main --jobs 6 --out results.json
 """
 
 import argparse
 import dataclasses
+import itertools
 import json
+import multiprocessing
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, wait
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -215,9 +218,63 @@ def table(found: list[dict]) -> str:
     return "\n".join(lines)
 
 
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """One setting, as a process of its own can be given it."""
+
+    name: str
+    scenario: str
+    seed: int
+    variants: dict[str, Invert]
+    when: list[str]
+    root: str | None
+    device: str
+    clients: int
+    current: int
+    staleness: tuple[int, ...]
+    out: Path | None
+    """Where rows are written as they come: what was measured outlives a run that is cut off."""
+
+    def __call__(self) -> list[dict]:
+        """Train, convert and return all rows."""
+        global CURRENT, STALENESS
+        CURRENT, STALENESS = self.current, self.staleness
+        trained = train(self.name, self.scenario, self.root, self.device, self.seed, self.clients)
+        setting = {"set": self.name, "scenario": self.scenario, "seed": self.seed}
+        found: list[dict] = []
+        for row in rows(trained, self.variants, setting, self.when):
+            found.append(row)
+            if self.out and len(found) % self.clients == 0:
+                write_rows(self.out, found)
+        return found
+
+
+def measured(jobs: list[Job], at_once: int, budget: float | None) -> list[dict]:
+    """Run the jobs, several at once if asked to; after `budget` seconds take what there is."""
+    if at_once == 1:
+        return [row for job in jobs for row in job()]
+    # A GPU cannot be shared with a forked process.
+    pool = ProcessPoolExecutor(at_once, mp_context=multiprocessing.get_context("spawn"))
+    running = [pool.submit(job) for job in jobs]
+    _, late = wait(running, timeout=budget)
+    if late:
+        workers = list(pool._processes.values())
+        pool.shutdown(wait=False, cancel_futures=True)
+        for worker in workers:
+            worker.kill()
+    found: list[dict] = []
+    for job, future in zip(jobs, running, strict=True):
+        if future not in late:
+            found += future.result()
+        elif job.out and job.out.exists():
+            print(f"{job.name} {job.scenario} {job.seed}: cut off", flush=True)
+            found += json.loads(job.out.read_text())
+    return found
+
+
 def main() -> None:
     """Run what was asked for, print the table and write all rows."""
-    global CURRENT, STALENESS
+    global STALENESS
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data")
     parser.add_argument("--device", default="cpu")
@@ -233,31 +290,37 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--current", type=int, default=CURRENT, help="today's version")
     parser.add_argument("--staleness", default=",".join(map(str, STALENESS)))
+    parser.add_argument("--jobs", type=int, default=1, help="settings that are run at once")
+    parser.add_argument("--budget", type=float, help="seconds after which --jobs are cut off")
     arguments = parser.parse_args()
     if arguments.table:
         print(table([row for path in arguments.table for row in json.loads(path.read_text())]))
         return
-    CURRENT = arguments.current
-    STALENESS = tuple(map(int, arguments.staleness.split(",")))
     variants = GROUPS[arguments.variants]
     if arguments.only:
         variants = {name: variants[name] for name in arguments.only.split(";")}
     if arguments.iterations and arguments.variants == "paper":
         shorter = preset("paper", at_once=32, iterations=arguments.iterations)
         variants = {f"paper, {arguments.iterations} iterations": shorter}
-    found: list[dict] = []
-    for name in arguments.sets.split(","):
-        for scenario in arguments.scenario.split(","):
-            for seed in map(int, arguments.seeds.split(",")):
-                trained = train(
-                    name, scenario, arguments.data, arguments.device, seed, arguments.clients
-                )
-                setting = {"set": name, "scenario": scenario, "seed": seed}
-                for row in rows(trained, variants, setting, arguments.when.split(",")):
-                    found.append(row)
-                    # Written as it grows: what was measured outlives a run that is cut off.
-                    if arguments.out and len(found) % arguments.clients == 0:
-                        write_rows(arguments.out, found)
+    STALENESS = tuple(map(int, arguments.staleness.split(",")))
+    settings = itertools.product(
+        arguments.sets.split(","), arguments.scenario.split(","), arguments.seeds.split(",")
+    )
+    out: Path | None = arguments.out
+    jobs = [
+        Job(
+            name, scenario, int(seed), variants, arguments.when.split(","), arguments.data,
+            arguments.device, arguments.clients, arguments.current, STALENESS,
+            out and out.with_suffix(f".{name}-{scenario}-{seed}.json"),
+        )
+        for name, scenario, seed in settings
+    ]  # fmt: skip
+    found = measured(jobs, arguments.jobs, arguments.budget)
+    if out:
+        write_rows(out, found)
+        for job in jobs:
+            if job.out:
+                job.out.unlink(missing_ok=True)
     print(table(found))
 
 

@@ -24,6 +24,7 @@ from unstale.cli.options import HELP
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a setting.")
 @click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1, …")
 @click.option("--data", "data_root", metavar="DIR", help="The data root; else UNSTALE_DATA.")
+@click.option("--jobs", type=int, default=1, show_default=True, help="Methods and seeds at once.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary for programs on stdout.")
 @click.option("--no-report", is_flag=True, help="Do not make the page and the plots.")
 def run(
@@ -35,6 +36,7 @@ def run(
     overrides: tuple[str, ...],
     device: str,
     data_root: str | None,
+    jobs: int,
     as_json: bool,
     no_report: bool,
 ) -> int:
@@ -82,6 +84,7 @@ def run(
                     data_root=data_root,
                     progress=progress,
                     command=shlex.join(["unstale", *sys.argv[1:]]),
+                    jobs=jobs,
                 )
             if not no_report:
                 from unstale.report import write_report
@@ -96,6 +99,7 @@ def run(
             methods,
             device,
             data_root,
+            jobs,
             as_json,
             no_report,
         )
@@ -157,6 +161,7 @@ def _resume_command(
     methods: str | None,
     device: str,
     data_root: str | None,
+    jobs: int,
     as_json: bool,
     no_report: bool,
 ) -> str:
@@ -167,6 +172,7 @@ def _resume_command(
     parts += ["--methods", methods] if methods else []
     parts += ["--device", device] if device != "cpu" else []
     parts += ["--data", data_root] if data_root else []
+    parts += ["--jobs", str(jobs)] if jobs != 1 else []
     parts += ["--json"] if as_json else []
     parts += ["--no-report"] if no_report else []
     return shlex.join(parts)

@@ -3,21 +3,19 @@
 from typing import Any
 
 import torch
-from torch import nn
 
-from unstale import data, models
+from unstale import data
 from unstale.errors import ConfigError, RunError
-from unstale.experiment.config import ExperimentConfig, MethodConfig
+from unstale.experiment.config import ExperimentConfig
 from unstale.experiment.method_run import run_method
+from unstale.experiment.prepare import model_of, prepare
 from unstale.experiment.progress import Progress, Silent
+from unstale.experiment.side_by_side import Setting, run_side_by_side
 from unstale.files import write_json
-from unstale.invert import InputSpec
 from unstale.run_folder.environment import describe_environment
 from unstale.run_folder.folder import RunFolder
 from unstale.run_folder.summary import write_summary
-from unstale.seeding import derive
-from unstale.server import Server
-from unstale.sim import Scenario, Simulation
+from unstale.sim import Scenario
 from unstale.trainable import check_model
 
 
@@ -30,6 +28,7 @@ def run_experiment(
     progress: Progress | None = None,
     command: str = "",
     checkpoint_seconds: float = 5.0,
+    jobs: int = 1,
 ) -> dict[str, Any]:
     """Run what is not yet done and return the summary.
 
@@ -45,16 +44,20 @@ def run_experiment(
         progress: Told about every round.
         command: How the run was started, for the record.
         checkpoint_seconds: The work that a crash may cost, per method and seed.
+        jobs: How many methods and seeds are run at once, in processes of their own, with the
+            same numbers. They import anew: methods registered by a script are not known there.
 
     Raises:
         UnstaleError: If anything is wrong with config, data or folder.
     """
+    if type(jobs) is not int or jobs < 1:
+        raise ConfigError(f"`jobs` should be a whole number of at least 1. Found {jobs!r}.")
     progress = progress or Silent()
     where = resolve_device(device)
     # Data and model first: if they are missing or wrong, no folder should be left behind.
     dataset = data.load(config.data, data_root)
     scenarios = {seed: Scenario(config.scenario, dataset, seed) for seed in config.seeds}
-    check_model(_model(config, scenarios[config.seeds[0]]))
+    check_model(model_of(config, scenarios[config.seeds[0]]))
     affected = config.evaluate.affected
     for klass in affected or ():
         if not 0 <= klass < dataset.num_classes:
@@ -70,8 +73,20 @@ def run_experiment(
         progress.begin(config, folder.path)
         for seed, scenario in scenarios.items():
             folder.write_scenario(seed, scenario.describe())
-            for method in config.methods:
-                simulation = _prepare(config, method, scenario, where)
+        parts = [(method, seed) for seed in config.seeds for method in config.methods]
+        if jobs > 1 and len(parts) > 1:
+            setting = Setting(
+                config,
+                folder.path,
+                device,
+                data_root,
+                config.threads or threads,
+                checkpoint_seconds,
+            )
+            run_side_by_side(setting, [(m.label, seed) for m, seed in parts], jobs, progress)
+        else:
+            for method, seed in parts:
+                simulation = prepare(config, method, scenarios[seed], where)
                 run_method(config, method, seed, simulation, folder, progress, checkpoint_seconds)
         return write_summary(folder)
     finally:
@@ -129,45 +144,3 @@ def _differences(a: Any, b: Any, where: str = "") -> list[str]:
         pairs = enumerate(zip(a, b, strict=True))
         return [d for i, (x, y) in pairs for d in _differences(x, y, f"{where}.{i}")]
     return [] if a == b else [where.lstrip(".")]
-
-
-def _prepare(
-    config: ExperimentConfig, method: MethodConfig, scenario: Scenario, device: torch.device
-) -> Simulation:
-    model = _model(config, scenario).to(device)
-    built = method.build()
-    server = Server(
-        model,
-        built,
-        local=config.local,
-        history=config.history,
-        limits=config.limits,
-        inputs=InputSpec(
-            scenario.data.input_shape,
-            scenario.data.num_classes,
-            scenario.data.low,
-            scenario.data.high,
-        ),
-        seed=scenario.seed,
-    )
-    return Simulation(
-        server,
-        model,
-        scenario,
-        affected=config.evaluate.affected,
-        delayed=built.delayed,
-        with_oracle=config.oracle,
-        evaluate_every=config.evaluate.every,
-        device=device,
-    )
-
-
-def _model(config: ExperimentConfig, scenario: Scenario) -> nn.Module:
-    """Return the model with the initial weights of the scenario's seed, the same every time."""
-    return models.build(
-        config.model,
-        scenario.data.input_shape,
-        scenario.data.num_classes,
-        seed=derive(scenario.seed, "model"),
-        **config.model_settings,
-    )

@@ -1,0 +1,136 @@
+"""`unstale run --jobs`: the same numbers, and nobody is left behind however it ends."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+OPTIONS = (
+    "--json", "--no-report", "--seeds", "0,1", "--set", "rounds=120", "--set", "latency.rounds=12",
+    "--set", 'methods=["unstale", "first_order", "asyn_tiers"]', "--set", "cohort.fast=4",
+)  # fmt: skip
+
+
+@pytest.fixture
+def undisturbed(finish, tmp_path, experiment):
+    """One after the other, in one process."""
+    code, _, err = finish("run", experiment, *OPTIONS, "--out", "undisturbed")
+    assert code == 0, err
+    return tmp_path / "undisturbed"
+
+
+def assert_same(one: Path, two: Path) -> None:
+    assert (one / "summary.json").read_bytes() == (two / "summary.json").read_bytes()
+    weights = sorted(one.rglob("final.safetensors"))
+    assert len(weights) == 6
+    for path in weights:
+        assert (two / path.relative_to(one)).read_bytes() == path.read_bytes()
+
+
+def workers_of(pid: int) -> list[int]:
+    """Return the processes that a process started, of those the ones that spawn made."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            command = (entry / "cmdline").read_bytes()
+        except (OSError, ValueError, IndexError):
+            continue
+        if parent == pid and b"spawn_main" in command:
+            found.append(int(entry.name))
+    return found
+
+
+def at_work(process, folder: Path) -> list[int]:
+    """Wait until both workers write rounds; return them."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        assert process.poll() is None, process.communicate()[1]
+        lines = sum(path.read_bytes().count(b"\n") > 2 for path in folder.rglob("*.jsonl"))
+        if lines >= 2 and len(found := workers_of(process.pid)) == 2:
+            return found
+        time.sleep(0.02)
+    raise AssertionError("The workers never began.")
+
+
+def gone(pids: list[int]) -> bool:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        left = [pid for pid in pids if Path(f"/proc/{pid}/cmdline").exists()]
+        # A process that has ended but that nobody has waited for has no command line.
+        if not any(Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_the_same_numbers(finish, tmp_path, experiment, undisturbed):
+    code, out, err = finish("run", experiment, *OPTIONS, "--out", "three", "--jobs", "3")
+    assert code == 0, err
+    assert '"affected_accuracy"' in out
+    assert "asyn_tiers seed 1 round 120/120" in err
+    assert_same(undisturbed, tmp_path / "three")
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_workers_end_with_their_parent(start, finish, tmp_path, experiment, undisturbed, end):
+    arguments = ("run", experiment, *OPTIONS, "--out", "ended", "--jobs", "2")
+    process = start(*arguments)
+    workers = at_work(process, tmp_path / "ended")
+    process.send_signal(end)
+    _, err = process.communicate(timeout=30)
+    assert gone(workers)
+    if end == signal.SIGKILL:
+        assert process.returncode == -signal.SIGKILL
+    else:
+        assert process.returncode == 1
+        assert "Go on with: unstale run" in err
+        assert "--jobs 2" in err
+        assert "Traceback" not in err
+    assert not (tmp_path / "ended" / "summary.json").exists()
+    code, _, err = finish(*arguments, "--resume")
+    assert code == 0, err
+    assert_same(undisturbed, tmp_path / "ended")
+
+
+def test_a_lost_worker_is_said_and_nothing_is_lost(
+    start, finish, tmp_path, experiment, undisturbed
+):
+    arguments = ("run", experiment, *OPTIONS, "--out", "lost", "--jobs", "2")
+    process = start(*arguments)
+    workers = at_work(process, tmp_path / "lost")
+    os.kill(workers[0], signal.SIGKILL)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "A worker of this run should live" in err
+    assert "Traceback" not in err
+    assert gone(workers)
+    code, _, err = finish(*arguments, "--resume")
+    assert code == 0, err
+    assert_same(undisturbed, tmp_path / "lost")
+
+
+def test_what_is_wrong_with_one_part_stops_all(start, finish, tmp_path, experiment):
+    arguments = ("run", experiment, *OPTIONS, "--out", "bad", "--jobs", "2")
+    process = start(*arguments)
+    at_work(process, tmp_path / "bad")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    damaged = next((tmp_path / "bad" / "rounds").rglob("*.jsonl"))
+    damaged.write_text("not a record\n" + damaged.read_text())
+    code, _, err = finish(*arguments, "--resume")
+    assert code == 1
+    assert damaged.name in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("jobs", ["0", "-1"])
+def test_no_jobs_are_refused(finish, tmp_path, experiment, jobs):
+    code, _, err = finish("run", experiment, *OPTIONS, "--out", "none", "--jobs", jobs)
+    assert code == 2
+    assert "`jobs` should be a whole number of at least 1" in err
+    assert not (tmp_path / "none").exists()
