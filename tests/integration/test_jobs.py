@@ -97,6 +97,21 @@ def test_workers_end_with_their_parent(start, finish, tmp_path, experiment, undi
     assert_same(undisturbed, tmp_path / "ended")
 
 
+def test_ctrl_c_in_a_terminal_while_workers_start(start, tmp_path, experiment):
+    """It reaches the workers too, which then know of no handler yet."""
+    arguments = ("run", experiment, *OPTIONS, "--out", "early", "--jobs", "2")
+    process = start(*arguments, start_new_session=True)
+    while not (workers := workers_of(process.pid)):
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "Go on with: unstale run" in err
+    assert "Traceback" not in err
+    assert gone(workers)
+
+
 def test_a_lost_worker_is_said_and_nothing_is_lost(
     start, finish, tmp_path, experiment, undisturbed
 ):

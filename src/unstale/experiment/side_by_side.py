@@ -9,9 +9,10 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait as wait_for_end
 from multiprocessing.queues import SimpleQueue
@@ -73,7 +74,8 @@ def run_side_by_side(
         while waiting or running:
             # No more than run at once: what is handed in ahead could not be called back.
             while waiting and len(running) < jobs:
-                running.add(pool.submit(_run_part, *waiting.pop(0)))
+                with _ctrl_c_ignored():
+                    running.add(pool.submit(_run_part, *waiting.pop(0)))
             done, running = wait(running, _POLL, FIRST_COMPLETED)
             _relay(told, progress)
             for part in done:
@@ -91,6 +93,22 @@ def run_side_by_side(
         raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _ctrl_c_ignored() -> Iterator[None]:
+    """Have workers that are started meanwhile ignore Ctrl-C from their first moment.
+
+    It reaches all processes of a terminal, but the parent alone decides what it means.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only there can it be said
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _relay(told: "SimpleQueue[Told]", progress: Progress) -> None:
@@ -138,8 +156,7 @@ class _Tell:
 
 def _begin(setting: Setting, told: "SimpleQueue[Told]") -> None:
     _Worker.setting, _Worker.told = setting, told
-    # Ctrl-C reaches all processes of a terminal; the parent alone decides what it means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as `_ctrl_c_ignored`, where that could not be
     signal.signal(signal.SIGTERM, _interrupt)
     parent = multiprocessing.parent_process()
     if parent is not None:

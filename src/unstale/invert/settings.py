@@ -35,10 +35,10 @@ class Invert:
     """The most samples a surrogate has."""
     iterations: int = 150
     """The most iterations of a client's first inversion."""
-    warm_iterations: int = 12
+    warm_iterations: int = 25
     """The most iterations where the client's last surrogate is improved."""
     good_after: int = 12
-    """After so many of those a good fit is left as it is; matters where there may be more."""
+    """After so many of those a good fit is left as it is."""
     good_loss: float = 0.05
     """A fit of this loss (for each term of the objective) is good; 0: none ever is."""
     objective: str = "l2"
