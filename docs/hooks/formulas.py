@@ -19,16 +19,20 @@ LETTERS = {
     "gamma": "γ",
     "lambda": "λ",
     "mu": "μ",
+    "sigma": "σ",
     "tau": "τ",
 }
 SIGNS = {
     "approx": "≈",
     "cdot": "·",
+    "dots": "…",
     "ge": "≥",
     "in": "∈",
     "infty": "∞",
     "le": "≤",
+    "min": "min",
     "odot": "⊙",
+    "pm": "±",
     "sim": "∼",
     "sum": "∑",
     "times": "×",
@@ -81,7 +85,7 @@ def _row(tokens: Tokens, end: str, block: bool) -> str:
 
 
 def _scripted(tokens: Tokens, block: bool) -> str:
-    is_sum = tokens.next == "\\sum"
+    is_sum = tokens.next in ("\\sum", "\\min")  # what they run over stands below in a block
     base = _atom(tokens, block)
     scripts: dict[str, str] = {}
     while tokens.next in ("_", "^"):

@@ -8,7 +8,7 @@ Place $h(i)$ and sign $\sigma(i) = \pm1$ are drawn once, the same for all vector
 length. The sketch is linear, and over the draw
 
 $$ E[s(v)\cdot s(w)] = v\cdot w, \qquad
-   \mathrm{Var}[s(v)\cdot s(w)] \le \frac{|v|^2|w|^2 + (v\cdot w)^2}{k}: $$
+   E[(s(v)\cdot s(w) - v\cdot w)^2] \le \frac{|v|^2|w|^2 + (v\cdot w)^2}{k}: $$
 
 for unit vectors at a right angle and k = 2048 the error is about 0.02.
 

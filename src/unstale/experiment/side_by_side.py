@@ -10,15 +10,15 @@ import os
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from multiprocessing.connection import wait as wait_for_end
-from multiprocessing.queues import SimpleQueue
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection
+from multiprocessing.connection import wait as wait_for
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -31,10 +31,10 @@ from unstale.experiment.progress import Progress
 from unstale.run_folder.folder import RunFolder
 from unstale.sim import Scenario
 
+# A method's label and a seed.
+Part = tuple[str, int]
 # A round that a worker tells of: label, seed, record.
 Told = tuple[str, int, dict[str, Any]]
-# Seconds between looks at what workers have to tell.
-_POLL = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def _cudnn_choices() -> tuple[bool, bool]:
 
 
 def run_side_by_side(
-    setting: Setting, parts: Sequence[tuple[str, int]], jobs: int, progress: Progress
+    setting: Setting, parts: Sequence[Part], jobs: int, progress: Progress
 ) -> None:
     """Run every part (a method's label and a seed), `jobs` of them at a time.
 
@@ -65,85 +65,136 @@ def run_side_by_side(
         RunError: If a worker was lost.
         UnstaleError: The first that a part raised; others then stop as if interrupted.
     """
+    waiting = list(parts)
+    workers: dict[Connection, SpawnProcess] = {}
+    try:
+        for _ in range(min(jobs, len(parts))):
+            with _ctrl_c_later():
+                here, process = _start(setting)
+            workers[here] = process
+            here.send(waiting.pop(0))
+        at_work = set(workers)
+        while at_work:
+            for ready in wait_for(list(at_work)):
+                if _hear(cast(Connection, ready), progress):
+                    continue
+                # Its part is done: the next one, or no more.
+                worker = cast(Connection, ready)
+                if waiting:
+                    worker.send(waiting.pop(0))
+                else:
+                    at_work.remove(worker)
+    finally:
+        # In the end they are idle. Else they save what can be saved, and stop.
+        for process in workers.values():
+            process.terminate()
+        for process in workers.values():
+            process.join()
+
+
+def _start(setting: Setting) -> tuple[Connection, SpawnProcess]:
     # A GPU cannot be shared with a forked process, and threads do not survive a fork.
     context = multiprocessing.get_context("spawn")
-    told = context.SimpleQueue()
-    pool = ProcessPoolExecutor(jobs, context, _begin, (setting, told))
-    waiting, running = list(parts), set[Future[str]]()
+    # A pipe for each: with a queue for all, one that dies while it holds the lock stops the others.
+    here, there = context.Pipe()
+    process = context.Process(target=_work, args=(setting, there), daemon=True)
+    process.start()
+    there.close()  # so that the end of the worker is the end of the pipe
+    return here, process
+
+
+def _hear(worker: Connection, progress: Progress) -> bool:
+    """Take one message of a worker; tell whether it goes on with its part."""
     try:
-        while waiting or running:
-            # No more than run at once: what is handed in ahead could not be called back.
-            while waiting and len(running) < jobs:
-                with _ctrl_c_ignored():
-                    running.add(pool.submit(_run_part, *waiting.pop(0)))
-            done, running = wait(running, _POLL, FIRST_COMPLETED)
-            _relay(told, progress)
-            for part in done:
-                _raise_fault(part.result())
-        _relay(told, progress)
-    except BrokenProcessPool as error:
-        _interrupt_all(pool)
+        told: Told | str = worker.recv()
+    except (EOFError, ConnectionError) as error:
         raise RunError(
             "A worker of this run should live until its part is done. One ended by itself: killed, "
             "or out of memory. What was done is kept; go on with --resume, with fewer --jobs if "
             "memory is short."
         ) from error
-    except BaseException:
-        _interrupt_all(pool)
-        raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    if not isinstance(told, str):
+        progress.advance(*told)
+        return True
+    kind, _, message = told.partition(" ")
+    if kind == "done":
+        return False
+    raise ConfigError(message) if kind == "config" else RunError(message)
 
 
 @contextmanager
-def _ctrl_c_ignored() -> Iterator[None]:
-    """Have workers that are started meanwhile ignore Ctrl-C from their first moment.
+def _ctrl_c_later() -> Iterator[None]:
+    """Have Ctrl-C wait, also in a worker that is started meanwhile, which inherits this.
 
     It reaches all processes of a terminal, but the parent alone decides what it means.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only there can it be said
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    resource_tracker.ensure_running()  # else started with the worker, and it ends the waiting
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _relay(told: "SimpleQueue[Told]", progress: Progress) -> None:
-    """Pass on what workers have told so far."""
-    while not told.empty():
-        progress.advance(*told.get())
-
-
-def _interrupt_all(pool: ProcessPoolExecutor) -> None:
-    """Have whoever is at work save what can be saved, and stop."""
-    for process in list((pool._processes or {}).values()):
-        process.terminate()
-
-
-def _raise_fault(fault: str) -> None:
-    """Raise what a part has returned as text, if anything."""
-    kind, _, message = fault.partition(" ")
-    if fault:
-        raise ConfigError(message) if kind == "config" else RunError(message)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 # ---- in the worker
 
 
-class _Worker:
-    """The state of this process."""
-
-    setting: Setting
-    told: "SimpleQueue[Told]"
+def _work(setting: Setting, parent: Connection) -> None:
+    """Run parts until the parent wants no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # see `_ctrl_c_later`
     busy = False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if busy:
+            raise KeyboardInterrupt
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, interrupt)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    torch.set_num_threads(setting.threads)
+    torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = setting.repeatable
     dataset: data.Dataset | None = None
+    while True:
+        try:
+            part: Part = parent.recv()
+            busy = True
+            dataset = dataset or data.load(setting.config.data, setting.data_root)
+            fault = _run_part(setting, dataset, part, parent)
+            busy = False
+            parent.send(fault or "done")
+        except (KeyboardInterrupt, EOFError, ConnectionError):
+            os._exit(0)  # nobody listens any more
 
 
+def _end_with_parent() -> None:
+    # A parent that was killed has let go of the folder's lock: the next run may begin.
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait_for([parent.sentinel])
+        os._exit(1)
+
+
+def _run_part(setting: Setting, dataset: data.Dataset, part: Part, parent: Connection) -> str:
+    """Run one part; return what went wrong, as text, since not every error can be sent."""
+    label, seed = part
+    config, folder = setting.config, RunFolder(setting.folder)
+    method = next(m for m in config.methods if m.label == label)
+    try:
+        scenario = Scenario(config.scenario, dataset, seed)
+        simulation = prepare(config, method, scenario, torch.device(setting.device))
+        told = _Tell(parent)
+        run_method(config, method, seed, simulation, folder, told, setting.checkpoint_seconds)
+    except (UnstaleError, OSError) as error:
+        return f"{'config' if isinstance(error, ConfigError) else 'run'} {error}"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
 class _Tell:
     """Progress that the parent shows."""
+
+    parent: Connection
 
     def begin(self, config: ExperimentConfig, folder: Path) -> None:
         """The parent has said so."""
@@ -151,49 +202,4 @@ class _Tell:
     def advance(self, label: str, seed: int, record: Mapping[str, Any]) -> None:
         """Tell of a round, without what is of no interest while it runs."""
         kept = ("round", "stale", "refused", "accuracy", "affected_accuracy")
-        _Worker.told.put((label, seed, {key: record.get(key) for key in kept}))
-
-
-def _begin(setting: Setting, told: "SimpleQueue[Told]") -> None:
-    _Worker.setting, _Worker.told = setting, told
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as `_ctrl_c_ignored`, where that could not be
-    signal.signal(signal.SIGTERM, _interrupt)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
-    torch.set_num_threads(setting.threads)
-    torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = setting.repeatable
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    # By an exception in both cases: the lock of the queue that an idle worker waits at has to be
-    # let go of, or the others wait for ever.
-    raise KeyboardInterrupt if _Worker.busy else SystemExit(0)
-
-
-def _end_with(sentinel: int) -> None:
-    # A parent that was killed has let go of the folder's lock: the next run may begin.
-    wait_for_end([sentinel])
-    os._exit(1)
-
-
-def _run_part(label: str, seed: int) -> str:
-    """Run one part; return what went wrong, as text, since not every error can be sent."""
-    setting = _Worker.setting
-    config = setting.config
-    method = next(m for m in config.methods if m.label == label)
-    _Worker.busy = True
-    try:
-        if _Worker.dataset is None:
-            _Worker.dataset = data.load(config.data, setting.data_root)
-        scenario = Scenario(config.scenario, _Worker.dataset, seed)
-        simulation = prepare(config, method, scenario, torch.device(setting.device))
-        folder = RunFolder(setting.folder)
-        run_method(config, method, seed, simulation, folder, _Tell(), setting.checkpoint_seconds)
-    except KeyboardInterrupt:
-        return "run It was interrupted."  # nobody listens any more
-    except UnstaleError as error:
-        return f"{'config' if isinstance(error, ConfigError) else 'run'} {error}"
-    finally:
-        _Worker.busy = False
-    return ""
+        self.parent.send((label, seed, {key: record.get(key) for key in kept}))
