@@ -97,6 +97,30 @@ def test_workers_end_with_their_parent(start, finish, tmp_path, experiment, undi
     assert_same(undisturbed, tmp_path / "ended")
 
 
+def test_workers_end_also_within_a_long_round(start, tmp_path, experiment):
+    """They have nothing to tell for minutes, and yet must not outlive the lock of their parent."""
+    arguments = ("run", experiment, *OPTIONS, "--set", "local.epochs=1000000", "--out", "long")
+    process = start(*arguments, "--jobs", "2")
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        workers = workers_of(process.pid)
+        # Starting takes about 2 seconds of their time; what comes after is the first round.
+        if len(workers) == 2 and all(seconds_of(pid) > 6 for pid in workers):
+            break
+        time.sleep(0.1)
+    else:
+        raise AssertionError("The workers never came to their round.")
+    process.kill()
+    process.wait()
+    assert gone(workers)
+
+
+def seconds_of(pid: int) -> float:
+    """Return the CPU time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def test_ctrl_c_in_a_terminal_while_workers_start(start, tmp_path, experiment):
     """It reaches the workers too, which then know of no handler yet."""
     arguments = ("run", experiment, *OPTIONS, "--out", "early", "--jobs", "2")
