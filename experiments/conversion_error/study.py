@@ -17,9 +17,9 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, wait
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
+import tables
 import torch
 
 from unstale import LocalSpec, Server, data, models
@@ -35,6 +35,7 @@ from unstale.sim.partition import ByUser, DirichletLabels, OneClass, Partition
 STALENESS: tuple[int, ...] = (5, 20, 50, 100)
 CURRENT = 140
 APART = 10  # rounds between a client's updates
+OWN = (64, 128)  # of a client's own samples, trained in place of a surrogate
 MODELS = {"mnist": "lenet", "fashion_mnist": "lenet", "hapt": "cnn1d"}
 # Which clients there are, and how many take part in a round.
 SCENARIOS: dict[str, tuple[Partition, Cohort]] = {
@@ -51,8 +52,8 @@ GROUPS: dict[str, dict[str, Invert]] = {
     "main": {
         "default": DENSE,
         "95 % sparse": SPARSE,
-        "4 updates": change(DENSE, history=4),
-        "95 % sparse, 4 updates": change(SPARSE, history=4),
+        "thorough": preset("thorough", sparsity=0.0, at_once=32),
+        "thorough, 95 % sparse": preset("thorough", at_once=32),
     },
     "paper": {"paper": preset("paper", at_once=32)},
     "explore": {
@@ -97,6 +98,16 @@ class Trained:
         """Return what every chosen client sends from a version."""
         sim = self.simulation
         work = [sim._work(client, version, self.versions[version]) for client in self.clients]
+        return train_cohort(sim.model, work, sim.server.local)
+
+    def part(self, version: int, count: int, seed: int) -> list[dict[str, torch.Tensor]]:
+        """Return what every chosen client would send if it had only `count` of its samples."""
+        sim = self.simulation
+        work = [sim._work(client, version, self.versions[version]) for client in self.clients]
+        for i, (client, whole) in enumerate(zip(self.clients, work, strict=True)):
+            rng = generator(seed, "study", "part", client)
+            rows = torch.randperm(len(whole.x), generator=rng)[:count].to(whole.x.device)
+            work[i] = dataclasses.replace(whole, x=whole.x[rows], y=whole.y[rows])
         return train_cohort(sim.model, work, sim.server.local)
 
     def examples(self, client: int) -> int:
@@ -144,6 +155,8 @@ def rows(
     current = trained.versions[CURRENT]
     truth = trained.updates(CURRENT)
     sent = {v: trained.updates(v) for v in trained.versions if v != CURRENT}
+    # As a measure for what a surrogate can do: real data, as many as a surrogate has at most.
+    parts = {count: trained.part(CURRENT, count, setting["seed"]) for count in OWN}
     for tau in STALENESS:
         base = CURRENT - tau
         move = subtract(current, trained.versions[base])
@@ -152,6 +165,9 @@ def rows(
             yield {**row, "way": "stale", "error": cosine_distance(sent[base][i], truth[i])}
             first = taylor(sent[base][i], move, 1.0)
             yield {**row, "way": "first_order", "error": cosine_distance(first, truth[i])}
+            for count, own in parts.items():
+                error = cosine_distance(own[i], truth[i])
+                yield {**row, "way": f"{count} of its own samples", "error": error}
 
     def converted(settings: Invert, bases: list[int], warm: list[Surrogate | None]) -> list[dict]:
         """Convert every client's update from the last of the bases, knowing those before."""
@@ -195,27 +211,6 @@ def rows(
                 if CURRENT - base in STALENESS:
                     yield from ({**row, "way": name, "when": "in a run"} for row in found)
         print(f"  {setting['set']} {setting['scenario']} {setting['seed']}: {name}", flush=True)
-
-
-def table(found: list[dict]) -> str:
-    """Return mean errors: one line per setting and way, one column per staleness."""
-    lines = [
-        f"{'set':<14}{'clients':<11}{'way':<26}{'when':<10}"
-        + "".join(f"{f'τ={t}':>9}" for t in STALENESS)
-        + "     s/each  iter"
-    ]
-    kinds = dict.fromkeys((r["set"], r["scenario"], r["way"], r["when"]) for r in found)
-    for kind in kinds:
-        mine = [r for r in found if (r["set"], r["scenario"], r["way"], r["when"]) == kind]
-        cells = [[r["error"] for r in mine if r["tau"] == t] for t in STALENESS]
-        seconds = fmean(r.get("seconds", 0) for r in mine)
-        iterations = fmean(r.get("iterations", 0) for r in mine)
-        lines.append(
-            f"{kind[0]:<14}{kind[1]:<11}{kind[2]:<26}{kind[3]:<10}"
-            + "".join(f"{fmean(c):>9.4f}" if c else f"{'':>9}" for c in cells)
-            + f"{seconds:>11.3f}{iterations:>6.0f}"
-        )
-    return "\n".join(lines)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -286,16 +281,12 @@ def main() -> None:
     parser.add_argument("--when", default="first,in a run", help="first, in a run, or both")
     parser.add_argument("--only", help="of the variants, these, separated by semicolons")
     parser.add_argument("--iterations", type=int, help="for the preset `paper`; else its 2000")
-    parser.add_argument("--table", type=Path, nargs="+", help="print the table of result files")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--current", type=int, default=CURRENT, help="today's version")
     parser.add_argument("--staleness", default=",".join(map(str, STALENESS)))
     parser.add_argument("--jobs", type=int, default=1, help="settings that are run at once")
     parser.add_argument("--budget", type=float, help="seconds after which --jobs are cut off")
     arguments = parser.parse_args()
-    if arguments.table:
-        print(table([row for path in arguments.table for row in json.loads(path.read_text())]))
-        return
     variants = GROUPS[arguments.variants]
     if arguments.only:
         variants = {name: variants[name] for name in arguments.only.split(";")}
@@ -321,7 +312,7 @@ def main() -> None:
         for job in jobs:
             if job.out:
                 job.out.unlink(missing_ok=True)
-    print(table(found))
+    print(tables.errors(found))
 
 
 def write_rows(path: Path, found: list[dict]) -> None:

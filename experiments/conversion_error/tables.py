@@ -1,0 +1,107 @@
+"""The tables of the study: mean errors, and what is left of the stale update's error.
+
+    python experiments/conversion_error/tables.py results.json ...
+"""
+
+import argparse
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from statistics import fmean
+
+Row = dict  # one line of a results file
+Kind = tuple[str, str, str, str]  # data set, clients, way, when
+
+
+def kinds_of(rows: Iterable[Row]) -> list[Kind]:
+    """Return what there are lines for, in the order in which it was measured."""
+    return list(dict.fromkeys((r["set"], r["scenario"], r["way"], r["when"]) for r in rows))
+
+
+def of_kind(rows: Iterable[Row], kind: Kind) -> list[Row]:
+    """Return the rows of a line."""
+    return [r for r in rows if (r["set"], r["scenario"], r["way"], r["when"]) == kind]
+
+
+def staleness_of(rows: Iterable[Row]) -> list[int]:
+    """Return the columns.
+
+    Example:
+        >>> staleness_of([{"tau": 50}, {"tau": 5}, {"tau": 50}])
+        [5, 50]
+    """
+    return sorted({r["tau"] for r in rows})
+
+
+def errors(rows: Sequence[Row]) -> str:
+    """Return mean errors: one line per setting and way, one column per staleness."""
+    columns = staleness_of(rows)
+    lines = [_head(columns, 9) + "     s/each  iter"]
+    for kind in kinds_of(rows):
+        mine = of_kind(rows, kind)
+        cells = [[r["error"] for r in mine if r["tau"] == t] for t in columns]
+        seconds = fmean(r.get("seconds", 0) for r in mine)
+        iterations = fmean(r.get("iterations", 0) for r in mine)
+        lines.append(
+            _name(kind)
+            + "".join(f"{fmean(c):>9.4f}" if c else f"{'':>9}" for c in cells)
+            + f"{seconds:>11.3f}{iterations:>6.0f}"
+        )
+    return "\n".join(lines)
+
+
+def gains(rows: Sequence[Row], kind: Kind, tau: int) -> list[float]:
+    """Return how many times smaller than the stale update's the mean error is: all, then by seed.
+
+    Example:
+        >>> line = {"set": "s", "scenario": "c", "tau": 5, "seed": 0}
+        >>> stale = {**line, "way": "stale", "when": "", "error": 0.2}
+        >>> gains([stale, {**line, "way": "x", "when": "first", "error": 0.1}],
+        ...       ("s", "c", "x", "first"), 5)
+        [2.0, 2.0]
+    """
+    mine = [r for r in of_kind(rows, kind) if r["tau"] == tau]
+    seeds = sorted({r["seed"] for r in mine})
+    stale = of_kind(rows, (*kind[:2], "stale", ""))
+
+    def gain(wanted: list[int]) -> float:
+        before = fmean(r["error"] for r in stale if r["tau"] == tau and r["seed"] in wanted)
+        return before / fmean(r["error"] for r in mine if r["seed"] in wanted)
+
+    return [gain(seeds), *(gain([seed]) for seed in seeds)] if mine else []
+
+
+def spread(rows: Sequence[Row]) -> str:
+    """Return those gains, with the least and the greatest of the seeds."""
+    columns = staleness_of(rows)
+    lines = [_head(columns, 21)]
+    for kind in kinds_of(rows):
+        if kind[2] in ("stale", "first_order"):
+            continue
+        cells = [gains(rows, kind, tau) for tau in columns]
+        texts = [f"{c[0]:.1f} ({min(c[1:]):.1f} to {max(c[1:]):.1f})" if c else "" for c in cells]
+        lines.append(_name(kind) + "".join(f"{text:>21}" for text in texts))
+    return "\n".join(lines)
+
+
+def _head(columns: Iterable[int], width: int) -> str:
+    names = "".join(f"{f'τ={t}':>{width}}" for t in columns)
+    return f"{'set':<14}{'clients':<11}{'way':<26}{'when':<10}" + names
+
+
+def _name(kind: Kind) -> str:
+    return f"{kind[0]:<14}{kind[1]:<11}{kind[2]:<26}{kind[3]:<10}"
+
+
+def main() -> None:
+    """Print both tables of result files."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("files", type=Path, nargs="+")
+    rows = [r for path in parser.parse_args().files for r in json.loads(path.read_text())]
+    print(errors(rows))
+    print("\nHow many times smaller than the stale update's error, and by seed:")
+    print(spread(rows))
+
+
+if __name__ == "__main__":
+    main()
