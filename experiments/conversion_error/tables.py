@@ -1,6 +1,6 @@
 """The tables of the study: mean errors, and what is left of the stale update's error.
 
-    python experiments/conversion_error/tables.py results.json ...
+python experiments/conversion_error/tables.py results.json ...
 """
 
 import argparse

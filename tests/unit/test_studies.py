@@ -24,10 +24,11 @@ def script(path: str):
 CONVERSION = "benchmarks/conversion.py"
 SAVINGS = "experiments/conversion_savings/study.py"
 UNIQUENESS = "experiments/uniqueness/study.py"
+ERRORS = "experiments/conversion_error/tables.py"
 GAMMA = "experiments/switching/gamma.py"
 
 
-@pytest.mark.parametrize("path", [CONVERSION, SAVINGS, UNIQUENESS, GAMMA])
+@pytest.mark.parametrize("path", [CONVERSION, SAVINGS, UNIQUENESS, GAMMA, ERRORS])
 def test_examples_of_scripts_hold(path):
     outcome = doctest.testmod(script(path))
     assert outcome.attempted > 0
@@ -132,3 +133,23 @@ def test_gamma_is_read_until_it_is_zero_and_findings_in_order():
     ]
     assert module.gammas(lines) == {"a": [(2, 0.5), (3, 0.0)], "b": [(2, 0.0)]}
     assert module.findings(lines) == {"a": [(1, 0.2, 0.1)]}
+
+
+def test_gains_compare_the_same_seeds_and_stalenesses():
+    tables = script(ERRORS)
+    line = {"set": "mnist", "scenario": "one_class", "tau": 20}
+    found = [
+        {**line, "seed": seed, "way": way, "when": when, "error": error}
+        for seed, way, when, error in [
+            (0, "stale", "", 0.2),
+            (1, "stale", "", 0.4),
+            (2, "stale", "", 9.0),  # a seed that was not converted counts on neither side
+            (0, "default", "first", 0.1),
+            (1, "default", "first", 0.05),
+        ]
+    ]
+    kind = ("mnist", "one_class", "default", "first")
+    assert tables.gains(found, kind, 20) == pytest.approx([0.3 / 0.075, 2.0, 8.0])
+    assert tables.gains(found, kind, 50) == []
+    assert "4.0 (2.0 to 8.0)" in tables.spread(found)
+    assert tables.errors(found).splitlines()[-1].split()[3:5] == ["first", "0.0750"]

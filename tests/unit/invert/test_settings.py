@@ -51,10 +51,13 @@ def test_the_surrogate_takes_the_clients_steps():
     assert (batched.num_steps(225), batched.batch_size) == (75, 15)
 
 
-def test_the_paper_preset():
+def test_the_presets():
     paper = preset("paper", iterations=500)
     assert (paper.optimizer, paper.objective, paper.start) == ("signed", "l1", "gaussian")
     assert (paper.history, paper.schedule, paper.iterations) == (1, "paper", 500)
     assert preset("default") == Invert()
+    thorough, default = preset("thorough"), Invert()
+    assert (thorough.history, thorough.max_samples) > (default.history, default.max_samples)
+    assert thorough.sparsity == default.sparsity  # more work, never less privacy
     with pytest.raises(UnknownNameError, match="Did you mean 'paper'"):
         preset("papr")
