@@ -1,5 +1,8 @@
 """Tiny data and simulations that take milliseconds."""
 
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
@@ -11,6 +14,9 @@ from unstale.server import Server
 from unstale.sim import Scenario, ScenarioSpec, Simulation
 from unstale.sim.latency import NoLatency
 from unstale.sim.partition import OneClass
+
+# Tests are imported by path, without packages; `engine_rounds` is found so.
+sys.path.insert(0, str(Path(__file__).parent))
 
 CLASSES, FEATURES = 4, 6
 
