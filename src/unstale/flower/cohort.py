@@ -4,7 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unstale.errors import ConfigError
+from unstale.flower.intake import Intake
+from unstale.flower.late_grid import LateGrid
 from unstale.seeding import numpy_generator
+from unstale.server import Server
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +75,21 @@ def draw(nodes: Sequence[int], size: int, seed: int, purpose: str, version: int)
         len(ordered), size, replace=False
     )
     return [ordered[place] for place in sorted(int(place) for place in places)]
+
+
+def nodes_to_train(
+    cohort: Cohort, grid: LateGrid, intake: Intake, server: Server, round: int
+) -> list[int]:
+    """Wait until enough nodes are connected and return those that a round asks to train."""
+    connected = grid.wait_for_nodes(cohort.min_available_nodes)
+    free = {*grid.idle_nodes()} - intake.occupied(round)
+    # Who has answered in this round to a process that died belongs to the cohort.
+    there = intake.inherited(round).answered
+    size = max(0, cohort.size_of_training(len(connected)) - there)
+    return draw(sorted(free), size, server.seed, "train", server.version)
+
+
+def nodes_to_evaluate(cohort: Cohort, grid: LateGrid, server: Server) -> list[int]:
+    """Return the nodes that are asked to evaluate."""
+    size = cohort.size_of_evaluation(len(grid.get_node_ids()))
+    return draw(grid.idle_nodes(), size, server.seed, "evaluate", server.version)

@@ -2,12 +2,12 @@
 
 import logging
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from unstale.checks import check_update, shown
+from unstale.flower.admission import Admission
+from unstale.flower.closed_round import Before
 from unstale.flower.decode import RefusedReplyError, decode
 from unstale.flower.journal import Entry, Key
-from unstale.flower.late_grid import Before
 from unstale.flower.layout import Layout
 from unstale.flower.ledger import Ledger, Restored
 from unstale.flower.round_line import Refusal, printable
@@ -17,16 +17,6 @@ from unstale.server import Server
 from unstale.updates import Update
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Admission:
-    """What is let in, apart from the server's own limits."""
-
-    max_bytes: int
-    """The most that one reply may hold."""
-    examples_key: str
-    """The metric that says how many examples were used."""
 
 
 class Intake:

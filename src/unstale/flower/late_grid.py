@@ -8,49 +8,22 @@ rounds that have come in since.
 
 import logging
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 
 from flwr.app import Message
 from flwr.serverapp import Grid
 
 from unstale.errors import ConfigError
+from unstale.flower.closed_round import Before, ClosedRound, reason_to_close
 from unstale.flower.closing import Closing, check_seconds
-from unstale.flower.errands import Errands
-from unstale.flower.mailbox import Mailbox
+from unstale.flower.correspondence import Correspondence
 from unstale.flower.waiting import Clock, Wait, shorter
-from unstale.flower.work_messages import delay_of, is_training, time_to_live, version_of
-from unstale.flower.work_tickets import Arrival, Pulled, TicketBook, WorkTicket
+from unstale.flower.work_messages import is_training
+from unstale.flower.work_tickets import Arrival, TicketBook, WorkTicket
 from unstale.flower.wrapped_grid import WrappedGrid
 
 _LOG = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class ClosedRound:
-    """How the last round of training went."""
-
-    round: int
-    """Its number."""
-    asked: tuple[int, ...]
-    """The nodes that were sent a message."""
-    not_asked: Mapping[int, str]
-    """Nodes for which there was a message that did not go out: "busy" or "refused"."""
-    closed_by: str
-    """Why it closed: "replies", "complete" (nobody is left to wait for) or "time"."""
-    seconds: float
-    """How long it took."""
-
-
-@dataclass(frozen=True, slots=True)
-class Before:
-    """What a round has before it begins, because a process died in it. Usually nothing."""
-
-    answered: int = 0
-    """Nodes that were asked in this round and have answered; they count as fast."""
-    arrivals: int = 0
-    """All replies that come out in it, late ones included."""
 
 
 class LateGrid(WrappedGrid):
@@ -103,15 +76,13 @@ class LateGrid(WrappedGrid):
         self.on_reply = on_reply
         self.before_pause = before_pause
         self.last_round: ClosedRound | None = None
-        self._mailbox = Mailbox(grid)
-        self._ttl = time_to_live(longest_lateness)
-        self._delay = delay
         self._poll = poll
         self._clock = clock
         self._book = TicketBook()
-        self._errands = Errands()
+        self._letters = Correspondence(
+            grid, self._book, longest_lateness=longest_lateness, delay=delay, clock=clock
+        )
         self._slow: set[int] = set()
-        self._untold: deque[Pulled] = deque()
         self._arrivals: dict[str, Arrival] = {}
         self._round = first_round - 1
         self._in_round = False
@@ -127,7 +98,7 @@ class LateGrid(WrappedGrid):
     @property
     def counts(self) -> Counter[str]:
         """Replies by outcome and everything that was dropped or refused, since the start."""
-        return self._book.counts + self._errands.counts
+        return self._letters.counts
 
     def resume_at(self, round: int, slow: Iterable[int] = ()) -> None:
         """Give the next round of training that number, and wait for none of the slow nodes."""
@@ -141,7 +112,7 @@ class LateGrid(WrappedGrid):
     def idle_nodes(self) -> list[int]:
         """Look for replies, then return the connected nodes that could be asked now."""
         self.poll()
-        busy = self._busy()
+        busy = self._letters.busy_nodes()
         return [node for node in self.get_node_ids() if node not in busy]
 
     def is_fast(self, node_id: int) -> bool:
@@ -211,7 +182,7 @@ class LateGrid(WrappedGrid):
         self._in_round = True
         try:
             self.poll()
-            asked, not_asked = self._send_work(messages)
+            asked, not_asked = self._letters.send_work(messages, self._round)
             closed_by = self._wait_for_replies(asked, before, wait)
         finally:
             self._in_round = False
@@ -231,8 +202,7 @@ class LateGrid(WrappedGrid):
         """
         wait = Wait(self._clock, self._poll, shorter(self.closing.deadline, timeout))
         self.poll()
-        sent, _ = self._send_to_idle(messages)
-        with self._errands.awaiting(sent) as errands:
+        with self._letters.send_errands(messages) as errands:
             while errands.are_missing:
                 self.poll()
                 if wait.is_over or not errands.are_missing:
@@ -244,75 +214,16 @@ class LateGrid(WrappedGrid):
 
     def poll(self) -> None:
         """Pull every reply that is there into the buffer."""
-        out = {i: ticket.node_id for i, ticket in self._book.out.items()}
-        out.update(self._errands.out)
-        if out:
-            now = self._clock.monotonic()
-            # All are taken in before anybody is told, so that a failure there loses none.
-            for reply in self._mailbox.pull(out, self._slow):
-                if self._errands.take(reply):
-                    continue
-                pulled = self._book.take(reply, now)
-                if pulled is None:
-                    _LOG.warning(
-                        "Dropped a reply to message %r, which nobody waits for.",
-                        reply.metadata.reply_to_message_id,
-                    )
-                elif pulled.has_answer:
-                    self._untold.append(pulled)
-        while self._untold:
-            pulled = self._untold[0]
+        # All are taken in before anybody is told, so that a failure there loses none.
+        self._letters.pull(self._slow)
+        unread = self._letters.unread
+        while unread:
             if self.on_reply is not None:
                 now_or_next = self._round if self._in_round else self._round + 1
-                self.on_reply(pulled.come_out(max(pulled.due, now_or_next)))
-            self._untold.popleft()
+                self.on_reply(unread[0].come_out(max(unread[0].due, now_or_next)))
+            unread.popleft()
 
     # ---- the steps of a round -------------------------------------------------------
-
-    def _busy(self) -> set[int]:
-        return self._book.working().keys() | set(self._errands.out.values())
-
-    def _send_to_idle(
-        self, messages: Iterable[Message], prepare: Callable[[Message], None] = lambda _: None
-    ) -> tuple[list[Message], dict[int, str]]:
-        """Return what was sent, and which nodes were not asked and why."""
-        busy, not_asked, idle = self._busy(), dict[int, str](), list[Message]()
-        for message in messages:
-            node = message.metadata.dst_node_id
-            if node in busy:
-                not_asked.setdefault(node, "busy")
-                continue
-            idle.append(message)
-            busy.add(node)  # a second message to it would find it working
-        for message in idle:  # before any is sent: what raises here leaves nothing behind
-            prepare(message)
-        sent = self._mailbox.push(idle)
-        refused = {m.metadata.dst_node_id for m in idle} - {m.metadata.dst_node_id for m in sent}
-        if refused:
-            self._book.counts["refused"] += len(refused)
-            _LOG.warning("The SuperLink refused messages to nodes %s.", sorted(refused))
-        return sent, not_asked | dict.fromkeys(sorted(refused), "refused")
-
-    def _send_work(self, messages: Iterable[Message]) -> tuple[list[WorkTicket], dict[int, str]]:
-        terms: dict[int, tuple[int, int]] = {}
-
-        def prepare(message: Message) -> None:
-            node = message.metadata.dst_node_id
-            message.metadata.ttl = self._ttl
-            # A strategy that keeps no versions makes one in every round.
-            version = version_of(message, default=self._round - 1)
-            terms[node] = version, delay_of(node, self._delay)
-
-        sent, not_asked = self._send_to_idle(messages, prepare)
-        now = self._clock.monotonic()
-        tickets = []
-        for message in sent:
-            node = message.metadata.dst_node_id
-            version, delay = terms[node]
-            ticket = WorkTicket(message.metadata.message_id, node, version, self._round, now)
-            self._book.open(ticket, delay)
-            tickets.append(ticket)
-        return tickets, not_asked
 
     def _wait_for_replies(self, asked: Sequence[WorkTicket], before: Before, wait: Wait) -> str:
         """Return once the round may close, with the reason."""
@@ -323,7 +234,7 @@ class LateGrid(WrappedGrid):
             return self._wait_for_somebody(wait)
         while True:
             self.poll()
-            reason = self._reason_to_close(fast, before)
+            reason = reason_to_close(self.closing, self._book, self._round, fast, before)
             if reason is None and wait.is_over:
                 reason = "time"
             if reason is not None:
@@ -331,21 +242,6 @@ class LateGrid(WrappedGrid):
             if wait.should_tell():
                 self._tell_who_is_awaited(fast)
             self._pause(wait)
-
-    def _reason_to_close(self, fast: set[str], before: Before) -> str | None:
-        coming = list(self._book.could_come(self._round))
-        if not coming:
-            return "complete"
-        if any(self._book.is_delayed(ticket) for ticket in coming):
-            return None  # emulated lateness is exact: its time has come, so it is waited for
-        answered = {p.ticket.message_id for p in self._book.due(self._round) if p.has_answer}
-        missing = fast & self._book.out.keys()
-        met = self.closing.is_met(
-            fast=len(missing) + len(fast & answered) + before.answered,
-            answered=len(fast & answered) + before.answered,
-            arrivals=len(answered) + before.arrivals,
-        )
-        return "replies" if met else None
 
     def _wait_for_somebody(self, wait: Wait) -> str:
         """Let a round pass in which nobody was asked and nobody works."""

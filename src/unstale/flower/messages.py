@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 
+from unstale.errors import ConfigError
 from unstale.flower.late_grid import LateGrid
 from unstale.flower.work_messages import VERSION_KEY
 
@@ -15,6 +16,13 @@ class RecordNames:
 
     arrays: str = "arrays"
     config: str = "config"
+
+    def __post_init__(self) -> None:
+        if self.arrays == self.config:
+            raise ConfigError(
+                "The records of arrays and of settings should have names of their own. Found "
+                f"{self.arrays!r} for both."
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,18 +3,20 @@
 import dataclasses
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from unstale.errors import ConfigError, RunError
-from unstale.flower.intake import Admission, Intake
+from unstale.flower.admission import Admission
+from unstale.flower.intake import Intake
 from unstale.flower.layout import Layout
 from unstale.flower.ledger import Ledger, Restored
 from unstale.flower.messages import Attendance
 from unstale.flower.round_line import Evaluation, Refusal, round_line
 from unstale.flower.run_log import RunLog
 from unstale.flower.server_log import join_flowers_log, log_round
+from unstale.flower.work_tickets import Arrival
 from unstale.server import Server
 from unstale.step import Report
 
@@ -38,6 +40,7 @@ class Session:
         self._ledger = ledger
         self._log = log
         self._rounds = rounds
+        self._round: int | None = None  # while nodes train in one
         self._report: Report | None = None
         self._unwritten: list[Callable[[], None]] = []
 
@@ -55,8 +58,30 @@ class Session:
         else:
             self._log.begin(None if restored is None else self.server.version)
 
-    def step(self, round: int) -> None:
-        """Give the server what is due and make the next version."""
+    def begin_round(self, round: int) -> None:
+        """Let what comes in from now on take part in a round, if it is due."""
+        self._round = round
+
+    def take(self, arrival: Arrival) -> None:
+        """Take in a reply as soon as it was pulled."""
+        self.write_down()
+        self.intake.take(arrival)
+        if self._round is not None:
+            # At once, so that a server that converts in the background can begin.
+            self.intake.submit_due(self._round)
+
+    def step(self, round: int, arrivals: Sequence[Arrival], working: Collection[int]) -> None:
+        """Give the server what is due and make the next version.
+
+        Args:
+            round: The round that has closed.
+            arrivals: All that came out in it, errors included.
+            working: The nodes that are still at work.
+        """
+        self._round = None
+        self.write_down()
+        self.intake.come_out(arrivals)
+        self.intake.release_all_but(working)
         self.intake.submit_due(round)
         report = self.server.step()
         # The engine refuses most of what is refused, before the server sees it.

@@ -16,15 +16,14 @@ from unstale.checks import Limits
 from unstale.compensate import Compensator
 from unstale.errors import ConfigError
 from unstale.executors import Executor
+from unstale.flower.admission import admission_to, check_max_reply_bytes
 from unstale.flower.closing import Closing
-from unstale.flower.cohort import Cohort, draw
-from unstale.flower.decode import RefusedReplyError, decode_metrics
-from unstale.flower.intake import Admission
+from unstale.flower.cohort import Cohort, nodes_to_evaluate, nodes_to_train
 from unstale.flower.late_grid import LateGrid
 from unstale.flower.layout import Layout
 from unstale.flower.ledger import Ledger, Restored
 from unstale.flower.messages import RecordNames, messages_to
-from unstale.flower.metrics import mean_metrics
+from unstale.flower.metrics import mean_evaluation, mean_metrics
 from unstale.flower.opening import fresh_server, rebuilt_server
 from unstale.flower.rounds import Asking, EvaluateFn, run_rounds
 from unstale.flower.run_log import RunLog
@@ -37,9 +36,6 @@ from unstale.methods import Method
 from unstale.server import Server
 
 logger = logging.getLogger(__name__)
-
-# The default limit of a reply: twice the model, and room for metrics and headers.
-_ROOM = 2**20
 
 
 class Unstale(Strategy):
@@ -124,18 +120,8 @@ class Unstale(Strategy):
         arrayrecord_key: str = "arrays",
         configrecord_key: str = "config",
     ) -> None:
-        if max_reply_bytes is not None and (
-            type(max_reply_bytes) is not int or max_reply_bytes < 1
-        ):
-            raise ConfigError(
-                "`max_reply_bytes` should be a whole number of at least 1, or None for twice the "
-                f"model's size. Found {max_reply_bytes!r}."
-            )
-        if arrayrecord_key == configrecord_key:
-            raise ConfigError(
-                "The records of arrays and of settings should have names of their own. Found "
-                f"{arrayrecord_key!r} for both."
-            )
+        check_max_reply_bytes(max_reply_bytes)
+        self._names = RecordNames(arrayrecord_key, configrecord_key)
         self.cohort = Cohort(
             fraction_train,
             fraction_evaluate,
@@ -149,7 +135,6 @@ class Unstale(Strategy):
         self._delay = delay
         self._tensorboard = tensorboard
         self._about = dict(about or {})
-        self._names = RecordNames(arrayrecord_key, configrecord_key)
         self._model = model
         self._parts: dict[str, Any] = {
             "method": method,
@@ -165,12 +150,9 @@ class Unstale(Strategy):
         }
         self.server = Server(model, **self._parts)
         self._layout = Layout(model)
-        self._admission = Admission(
-            max_reply_bytes or 2 * self._layout.num_bytes + _ROOM, weighted_by_key
-        )
+        self._admission = admission_to(self._layout, max_reply_bytes, weighted_by_key)
         self._session: Session | None = None
         self._grid: LateGrid | None = None
-        self._round: int | None = None  # while one runs
 
     def summary(self) -> None:
         """Log the settings."""
@@ -234,7 +216,7 @@ class Unstale(Strategy):
                 self, self._grid, self._running(), self._arrays(), num_rounds, asking, evaluate_fn
             )
         finally:
-            self._session = self._grid = self._round = None
+            self._session = self._grid = None
             if log is not None:
                 log.close()
 
@@ -305,12 +287,7 @@ class Unstale(Strategy):
         return self._layout.encode(self.server.weights_of(self.server.version) or {})
 
     def _on_reply(self, arrival: Arrival) -> None:
-        session = self._running()
-        session.write_down()
-        session.intake.take(arrival)
-        if self._round is not None:
-            # At once, so that a server that converts in the background can begin.
-            session.intake.submit_due(self._round)
+        self._running().take(arrival)
 
     def _before_pause(self) -> None:
         if self._session is not None:
@@ -322,18 +299,13 @@ class Unstale(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Return a message to each node that is to train."""
-        intake = self._running().intake
-        late = _as_late(grid)
-        connected = late.wait_for_nodes(self.cohort.min_available_nodes)
-        free = {*late.idle_nodes()} - intake.occupied(server_round)
-        version = self.server.version
-        # Who has answered in this round to a process that died belongs to the cohort.
-        there = intake.inherited(server_round).answered
-        size = max(0, self.cohort.size_of_training(len(connected)) - there)
-        chosen = draw(sorted(free), size, self.server.seed, "train", version)
+        session = self._running()
+        chosen = nodes_to_train(
+            self.cohort, _as_late(grid), session.intake, self.server, server_round
+        )
         for node in chosen:
-            intake.hand_out(node)
-        self._round = server_round
+            session.intake.hand_out(node)
+        session.begin_round(server_round)
         return messages_to(
             chosen,
             MessageType.TRAIN,
@@ -341,7 +313,7 @@ class Unstale(Strategy):
             arrays=arrays,
             config=config,
             round=server_round,
-            version=version,
+            version=self.server.version,
         )
 
     def aggregate_train(
@@ -349,12 +321,8 @@ class Unstale(Strategy):
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Hand replies to the server and make the next version."""
         session, grid = self._running(), _as_late(self._grid)
-        self._round = None
-        session.write_down()
         arrivals = [a for a in map(grid.arrival_of, replies) if a is not None]
-        session.intake.come_out(arrivals)
-        session.intake.release_all_but(grid.working())
-        session.step(server_round)
+        session.step(server_round, arrivals, grid.working())
         measured = [(e.update.num_examples, e.metrics) for e in session.intake.taken]
         return self._arrays(), mean_metrics(measured)
 
@@ -364,12 +332,8 @@ class Unstale(Strategy):
         """Return a message to each node that is to evaluate."""
         if not self.cohort.evaluates:
             return []
-        late = _as_late(grid)
-        size = self.cohort.size_of_evaluation(len(late.get_node_ids()))
-        idle = late.idle_nodes()
-        chosen = draw(idle, size, self.server.seed, "evaluate", self.server.version)
         return messages_to(
-            chosen,
+            nodes_to_evaluate(self.cohort, _as_late(grid), self.server),
             MessageType.EVALUATE,
             names=self._names,
             arrays=arrays,
@@ -381,22 +345,7 @@ class Unstale(Strategy):
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
         """Return the mean of what nodes measured."""
-        measured = []
-        for message in replies:
-            if not message.has_content():
-                continue
-            try:
-                measured.append(
-                    decode_metrics(
-                        message.content,
-                        max_bytes=self._admission.max_bytes,
-                        examples_key=self._admission.examples_key,
-                    )
-                )
-            except RefusedReplyError as error:
-                node = message.metadata.src_node_id
-                logger.warning("The evaluation of node %s is left out: %s", node, error.reason)
-        return mean_metrics(measured)
+        return mean_evaluation(replies, self._admission)
 
 
 def _as_late(grid: Grid | None) -> LateGrid:
