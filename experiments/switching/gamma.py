@@ -59,7 +59,7 @@ def main() -> None:
             continue
         print(f"seed {records[0]['seed']}")
         for client, found in findings(records).items():
-            cells = (f"{v}: {a:.4f} {'>' if a > b else '<'} {b:.4f}" for v, a, b in found)
+            cells = (f"{v}: {a:.2g} {'>' if a > b else '<'} {b:.2g}" for v, a, b in found)
             print(f"  {client}  E1, E2 at version  " + "   ".join(cells))
         for client, moved in gammas(records).items():
             print(f"  {client}  γ  " + "  ".join(f"{v}: {g:.4g}" for v, g in moved))
