@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 from unstale import data, models
 from unstale.cli.main import cli
 from unstale.data.registry import find_source
-from unstale.methods import METHODS
+from unstale.methods import METHODS, Recipe
 from unstale.models import registry as model_registry
 from unstale.sim import availability, cohort, drift, latency, partition
 
@@ -127,9 +127,15 @@ def method_list() -> str:
         made_of = f"`{recipe.compensator.__name__}` and `{recipe.aggregator.__name__}`"
         parts.append(
             f"### `{name}` {{ #{name} }}\n\n{recipe.does} Paper: {recipe.paper}. "
-            f"Made of {made_of}.\n\n{settings_table(recipe.compensator, recipe.aggregator)}"
+            f"Made of {made_of}.{presets_of(recipe)}\n\n"
+            f"{settings_table(recipe.compensator, recipe.aggregator)}"
         )
     return "\n\n".join(parts)
+
+
+def presets_of(recipe: Recipe) -> str:
+    """A sentence on the presets of a method; nothing where it has none."""
+    return f" Presets: {', '.join(f'`{name}`' for name in recipe.presets)}." * bool(recipe.presets)
 
 
 def method_docstrings() -> str:

@@ -38,7 +38,13 @@ def methods(name: str | None, as_json: bool) -> None:
     if as_json:
         click.echo(
             json.dumps(
-                {"name": name, "does": recipe.does, "paper": recipe.paper, "settings": settings},
+                {
+                    "name": name,
+                    "does": recipe.does,
+                    "paper": recipe.paper,
+                    "settings": settings,
+                    "presets": {known: dict(changes) for known, changes in recipe.presets.items()},
+                },
                 indent=2,
                 ensure_ascii=False,
                 default=str,
@@ -50,6 +56,9 @@ def methods(name: str | None, as_json: bool) -> None:
         click.echo("No settings.")
     for key, setting in settings.items():
         click.echo(f"  {key} = {setting['default']!r}\n      {setting['about']}")
+    for known, changes in recipe.presets.items():
+        listed = ", ".join(f"{key} = {value!r}" for key, value in changes.items())
+        click.echo(f"  preset = {known!r}\n      {listed or 'The settings above.'}")
 
 
 def _settings(part: type[Any]) -> dict[str, dict[str, Any]]:
