@@ -24,7 +24,15 @@ from typing import Any
 import torch
 
 from unstale import LocalSpec, data, models
-from unstale.invert import Conversion, InputSpec, Invert, Request, Surrogate, convert_many, preset
+from unstale.inversion import (
+    Conversion,
+    InputSpec,
+    Inversion,
+    Request,
+    Surrogate,
+    convert_many,
+    preset,
+)
 from unstale.params import add, cosine_distance, params_of, weighted_mean
 from unstale.seeding import generator
 from unstale.sim import Work, train_cohort
@@ -83,7 +91,7 @@ class Problem:
     updates: dict[int, list[dict[str, torch.Tensor]]]
 
     def convert(
-        self, settings: Invert, clients: int, version: int, warm: list[Surrogate | None] | None
+        self, settings: Inversion, clients: int, version: int, warm: list[Surrogate | None] | None
     ) -> list[Conversion]:
         """Convert the first clients' updates from a version into ones from today."""
         begin = warm or [None] * clients
@@ -129,12 +137,12 @@ def make_problem(root: str | None, device: torch.device) -> Problem:
     return Problem(model, inputs, versions, sent)
 
 
-def sized(settings: Invert, samples: int) -> Invert:
+def sized(settings: Inversion, samples: int) -> Inversion:
     """Return the settings with surrogates of exactly so many samples."""
     return dataclasses.replace(settings, sample_share=1.0, min_samples=samples, max_samples=samples)
 
 
-def limited(settings: Invert, iterations: int | None) -> Invert:
+def limited(settings: Inversion, iterations: int | None) -> Inversion:
     """Return the settings for exactly so many iterations, or as they are."""
     if iterations is None:
         return settings
@@ -170,7 +178,7 @@ class Row:
 
 
 def measure(
-    problem: Problem, way: str, settings: Invert, clients: int, rate: float, *,
+    problem: Problem, way: str, settings: Inversion, clients: int, rate: float, *,
     warm: list[Surrogate | None] | None = None, run: int | None = None,
     stands_for: int | None = None, repeats: int = 1, has_error: bool = True,
 ) -> tuple[Row, list[Conversion]]:  # fmt: skip
@@ -239,7 +247,9 @@ def plan(arguments: argparse.Namespace, device: torch.device) -> dict[str, Any]:
     }
 
 
-def rows_of(problem: Problem, rate: float, how: dict[str, Any], settings: Invert, paper: Invert):
+def rows_of(
+    problem: Problem, rate: float, how: dict[str, Any], settings: Inversion, paper: Inversion
+):
     """Yield all rows."""
     few, repeats, probe = how["full_clients"], how["repeats"], how["probe"]
     earlier = problem.convert(settings, few, EARLIER, None)

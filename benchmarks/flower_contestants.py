@@ -14,8 +14,8 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 
 import unstale as us
-from unstale.background import Background
 from unstale.executors import Processes
+from unstale.executors.background import Background
 from unstale.flower import LateGrid, Unstale
 from unstale.flower.wrapped_grid import WrappedGrid
 
@@ -125,9 +125,9 @@ def with_conversions(setting: Setting, stack: ExitStack) -> list[Contestant]:
     process = stack.enter_context(Background(worker))
     return [
         setting.unstale("no conversions", "unweighted"),
-        setting.unstale("in the step", "invert"),
-        setting.unstale("background thread", "invert", thread),
-        setting.unstale("background process", "invert", process),
+        setting.unstale("in the step", "convert"),
+        setting.unstale("background thread", "convert", thread),
+        setting.unstale("background process", "convert", process),
     ]
 
 

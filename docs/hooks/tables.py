@@ -1,7 +1,7 @@
 """Tables that are made from the code when the pages are built, so that they cannot drift.
 
 A page asks for one with a comment on a line of its own: `<!-- table: methods -->`, or with an
-argument `<!-- table: settings unstale.local.LocalSpec -->`.
+argument `<!-- table: settings unstale.training.local.LocalSpec -->`.
 """
 
 import ast
@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 from unstale import data, models
 from unstale.cli.main import cli
 from unstale.data.registry import find_source
-from unstale.methods import METHODS, Recipe
+from unstale.methods import METHODS, MethodSpec
 from unstale.models import registry as model_registry
 from unstale.sim import availability, cohort, drift, latency, partition
 
@@ -133,7 +133,7 @@ def method_list() -> str:
     return "\n\n".join(parts)
 
 
-def presets_of(recipe: Recipe) -> str:
+def presets_of(recipe: MethodSpec) -> str:
     """A sentence on the presets of a method; nothing where it has none."""
     return f" Presets: {', '.join(f'`{name}`' for name in recipe.presets)}." * bool(recipe.presets)
 

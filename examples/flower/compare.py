@@ -1,6 +1,6 @@
 """The app in Flower's simulation beside the same scenario in Unstale's own simulator.
 
-    python compare.py --methods unweighted,invert --seeds 4 --simulator-seeds 8
+    python compare.py --methods unweighted,convert --seeds 4 --simulator-seeds 8
 
 Nodes, data, first weights, training and lateness are the same; which nodes a round asks is
 drawn by each engine for itself. So the figures should agree up to what chance does.
@@ -23,7 +23,7 @@ from slow_nodes.emulation import rounds_late
 import unstale as us
 from unstale.sim import Scenario, ScenarioSpec, Simulation
 from unstale.sim.cohort import SampledCohort
-from unstale.sim.latency_plan import FixedPlan, Latency
+from unstale.sim.latency.plan import FixedPlan, Latency
 
 HERE = Path(__file__).parent
 NODES = 30
@@ -94,7 +94,7 @@ def figures(scores: Scores) -> tuple[float, float, float]:
 def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--methods", default="unweighted,invert")
+    parser.add_argument("--methods", default="unweighted,convert")
     parser.add_argument("--seeds", type=int, default=4, help="how many, on Flower")
     parser.add_argument("--simulator-seeds", type=int, default=8, help="it is faster")
     chosen = parser.parse_args()

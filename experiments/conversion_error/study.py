@@ -23,8 +23,8 @@ import tables
 import torch
 
 from unstale import LocalSpec, Server, data, models
-from unstale.compensate.first_order import taylor
-from unstale.invert import InputSpec, Invert, Request, Surrogate, convert_many, preset
+from unstale.inversion import InputSpec, Inversion, Request, Surrogate, convert_many, preset
+from unstale.methods.first_order import taylor
 from unstale.params import cosine_distance, subtract
 from unstale.seeding import derive, generator
 from unstale.sim import Scenario, ScenarioSpec, Simulation, train_cohort
@@ -44,11 +44,11 @@ SCENARIOS: dict[str, tuple[Partition, Cohort]] = {
     "user": (ByUser(), SampledCohort(size=10)),
 }
 
-DENSE = Invert(sparsity=0.0, at_once=32)
-SPARSE = Invert(at_once=32)
+DENSE = Inversion(sparsity=0.0, at_once=32)
+SPARSE = Inversion(at_once=32)
 change = dataclasses.replace
 # What is measured by a name of its own; `explore` is what was tried around the default.
-GROUPS: dict[str, dict[str, Invert]] = {
+GROUPS: dict[str, dict[str, Inversion]] = {
     "main": {
         "default": DENSE,
         "95 % sparse": SPARSE,
@@ -58,8 +58,8 @@ GROUPS: dict[str, dict[str, Invert]] = {
     "paper": {"paper": preset("paper", at_once=32)},
     "explore": {
         "default": DENSE,
-        "warm steps 0.3, constant": change(DENSE, warm_lr=0.3, full_step_loss=0.0),
-        "steps never cut": change(DENSE, full_step_loss=0.0),
+        "warm steps 0.3, constant": change(DENSE, warm_lr=0.3, shrink_steps_below=0.0),
+        "steps never cut": change(DENSE, shrink_steps_below=0.0),
         "warm steps 0.5": change(DENSE, warm_lr=0.5),
         "12 warm": change(DENSE, warm_iterations=12),
         "50 warm": change(DENSE, warm_iterations=50),
@@ -149,7 +149,7 @@ def train(
 
 
 def rows(
-    trained: Trained, variants: dict[str, Invert], setting: dict[str, Any], when: list[str]
+    trained: Trained, variants: dict[str, Inversion], setting: dict[str, Any], when: list[str]
 ) -> Iterator[dict]:
     """Yield one row per client, staleness and way."""
     current = trained.versions[CURRENT]
@@ -169,7 +169,9 @@ def rows(
                 error = cosine_distance(own[i], truth[i])
                 yield {**row, "way": f"{count} of its own samples", "error": error}
 
-    def converted(settings: Invert, bases: list[int], warm: list[Surrogate | None]) -> list[dict]:
+    def converted(
+        settings: Inversion, bases: list[int], warm: list[Surrogate | None]
+    ) -> list[dict]:
         """Convert every client's update from the last of the bases, knowing those before."""
         base = bases[-1]
         known = bases[-settings.history : -1]
@@ -220,7 +222,7 @@ class Job:
     name: str
     scenario: str
     seed: int
-    variants: dict[str, Invert]
+    variants: dict[str, Inversion]
     when: list[str]
     root: str | None
     device: str

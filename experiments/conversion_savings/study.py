@@ -22,8 +22,8 @@ from typing import Any
 import torch
 
 from unstale import LocalSpec, Server, data, models
-from unstale.invert import Conversion, InputSpec, Invert, Request, Surrogate, convert_many
-from unstale.invert.sparsify import top_mask
+from unstale.inversion import Conversion, InputSpec, Inversion, Request, Surrogate, convert_many
+from unstale.inversion.sparsify import top_mask
 from unstale.params import cosine_distance, flatten
 from unstale.seeding import derive, generator
 from unstale.sim import Scenario, ScenarioSpec, Simulation, Work, train_cohort
@@ -95,7 +95,7 @@ class Trained:
         return train_cohort(sim.model, work, sim.server.local)
 
     def convert(
-        self, base: int, deltas: Sequence[Any], settings: Invert,
+        self, base: int, deltas: Sequence[Any], settings: Inversion,
         warm: Sequence[Surrogate | None] | None = None,
     ) -> list[Conversion]:  # fmt: skip
         """Convert updates from a version into ones from the last."""
@@ -150,7 +150,7 @@ def kept_size(vector: torch.Tensor, rate: float) -> float:
     return round(float(kept.norm() / vector.norm()), 6)
 
 
-def sparsification(trained: Trained, settings: Invert, row: dict[str, Any]) -> Iterator[dict]:
+def sparsification(trained: Trained, settings: Inversion, row: dict[str, Any]) -> Iterator[dict]:
     """Yield one row per client and rate: iterations to the plateau and to a loss, and errors."""
     base = trained.rounds - TAU
     stale, truth = trained.updates(base), trained.updates(trained.rounds)
@@ -173,7 +173,7 @@ def sparsification(trained: Trained, settings: Invert, row: dict[str, Any]) -> I
             }  # fmt: skip
 
 
-def warm_start(trained: Trained, settings: Invert, row: dict[str, Any]) -> Iterator[dict]:
+def warm_start(trained: Trained, settings: Inversion, row: dict[str, Any]) -> Iterator[dict]:
     """Yield one row per client and share of changed data: iterations cold and warm."""
     base = trained.rounds - TAU
     before = trained.convert(base - APART, trained.updates(base - APART), settings)
@@ -281,7 +281,7 @@ def main() -> None:
         print_tables(json.loads(arguments.show.read_text())["rows"])
         return
     # Only the plateau test ends a fit here, also one that is good.
-    settings = Invert(
+    settings = Inversion(
         iterations=arguments.most, warm_iterations=arguments.most, good_loss=0.0, at_once=32
     )
     rows: list[dict] = []

@@ -23,15 +23,15 @@ import numpy as np
 import torch
 
 from unstale import FedAvg, LocalSpec, Server, data, models, only_unique
-from unstale.compensate import Compensator, FirstOrder, Invert
-from unstale.compensate.uniqueness_rules import distances, mean_direction, unit
-from unstale.invert import InputSpec
+from unstale.inversion import InputSpec
+from unstale.methods import Compensator, ConvertAll, FirstOrder
+from unstale.methods.conversion.uniqueness_rules import distances, mean_direction, unit
 from unstale.seeding import derive, numpy_generator
+from unstale.server.step import Report
 from unstale.sim import Scenario, ScenarioSpec, Simulation
 from unstale.sim.cohort import Cohort, SampledCohort, WholeCohort
 from unstale.sim.latency import ConstantLatency
 from unstale.sim.partition import Indices
-from unstale.step import Report
 from unstale.updates import Receipt, Update
 
 CLASSES = 10
@@ -258,8 +258,8 @@ def main() -> None:
     parser.add_argument("--samples", type=int, help="of each client; by set when not given")
     parser.add_argument(
         "--inner",
-        default="invert",
-        choices=["invert", "first_order"],
+        default="convert",
+        choices=["convert", "first_order"],
         help="what is done to unique updates: first_order costs nothing, for a CPU",
     )
     parser.add_argument(
@@ -271,7 +271,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     # Few iterations: who is converted is of interest here, not how well.
-    inner = Invert(warm_iterations=5) if arguments.inner == "invert" else FirstOrder()
+    inner = ConvertAll(warm_iterations=5) if arguments.inner == "convert" else FirstOrder()
     results: dict[str, Any] = {}
     for name in arguments.sets.split(","):
         for cohort in arguments.cohorts.split(","):

@@ -1,42 +1,82 @@
-"""Unstale: federated learning in which slow devices hold data that nobody else has."""
+"""Unstale: federated learning in which slow devices hold data that nobody else has.
 
-from unstale.aggregate import Aggregator, FedAvg, Tiers
-from unstale.background import Background
-from unstale.checks import Limits
-from unstale.compensate import (
-    Compensator,
-    Drop,
-    ExponentialWeight,
-    FirstOrder,
-    HingeWeight,
-    Identity,
-    Invert,
-    PolynomialWeight,
-    PredictedMove,
-    SigmoidWeight,
-    chain,
-    only_unique,
-    switch_back,
-)
-from unstale.errors import UnstaleError
-from unstale.executors import Executor, Inline, OnRay, Processes
-from unstale.history import HistorySpec
-from unstale.invert import Conversion, InputSpec, Surrogate, convert
-from unstale.local import LocalSpec, local_update
-from unstale.methods import Method, method
-from unstale.params import Params, params_of
-from unstale.server import Server
-from unstale.step import Report, ServerState, step
-from unstale.trainable import check_model
-from unstale.updates import Note, Outcome, Receipt, ServerView, Update
+Public names are loaded when they are first used (PEP 562), so that `import unstale.cli`
+and `unstale --help` do not pay for importing torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unstale.errors import UnstaleError
+    from unstale.executors import Background, Executor, Inline, OnRay, Processes
+    from unstale.inversion import Conversion, InputSpec, Inversion, Surrogate, convert
+    from unstale.methods import (
+        Aggregator,
+        Compensator,
+        Convert,
+        Drop,
+        ExponentialWeight,
+        FedAvg,
+        FirstOrder,
+        HingeWeight,
+        Identity,
+        Method,
+        PolynomialWeight,
+        PredictedMove,
+        SigmoidWeight,
+        Tiers,
+        chain,
+        method,
+        only_unique,
+        switch_back,
+    )
+    from unstale.params import Params, params_of
+    from unstale.server import HistorySpec, Limits, Report, Server, ServerState, step
+    from unstale.training import LocalSpec, check_model, local_update
+    from unstale.updates import Note, Outcome, Receipt, ServerView, Update
 
 __version__ = "0.1.0"
+
+# Where each public name lives; `tests/unit/test_exported.py` compares this with the imports
+# above, which are for type checkers and editors.
+_HOMES = {
+    "unstale.errors": ("UnstaleError",),
+    "unstale.executors": ("Background", "Executor", "Inline", "OnRay", "Processes"),
+    "unstale.inversion": ("Conversion", "InputSpec", "Inversion", "Surrogate", "convert"),
+    "unstale.methods": (
+        "Aggregator",
+        "Compensator",
+        "Convert",
+        "Drop",
+        "ExponentialWeight",
+        "FedAvg",
+        "FirstOrder",
+        "HingeWeight",
+        "Identity",
+        "Method",
+        "PolynomialWeight",
+        "PredictedMove",
+        "SigmoidWeight",
+        "Tiers",
+        "chain",
+        "method",
+        "only_unique",
+        "switch_back",
+    ),
+    "unstale.params": ("Params", "params_of"),
+    "unstale.server": ("HistorySpec", "Limits", "Report", "Server", "ServerState", "step"),
+    "unstale.training": ("LocalSpec", "check_model", "local_update"),
+    "unstale.updates": ("Note", "Outcome", "Receipt", "ServerView", "Update"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Aggregator",
     "Background",
     "Compensator",
     "Conversion",
+    "Convert",
     "Drop",
     "Executor",
     "ExponentialWeight",
@@ -47,7 +87,7 @@ __all__ = [
     "Identity",
     "Inline",
     "InputSpec",
-    "Invert",
+    "Inversion",
     "Limits",
     "LocalSpec",
     "Method",
@@ -78,3 +118,14 @@ __all__ = [
     "step",
     "switch_back",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'unstale' has no attribute '{name}'")
+    value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from unstale.executors import Executor
-from unstale.invert import Fit, InputSpec, Request
-from unstale.local import LocalSpec
+from unstale.inversion import Fit, InputSpec, Request
 from unstale.params import Params
+from unstale.training.local import LocalSpec
 
 # The memory of a compensator or aggregator: a tree of string-keyed dicts and lists
 # whose leaves are tensors or JSON values. Checkpoints store exactly that.

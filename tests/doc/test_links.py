@@ -52,8 +52,8 @@ def test_paths_exist(page):
 def test_links_and_paths_are_found():
     text = (
         "[a](b.md#c) [d](https://e.f/g.md) ![h](i.png) [j](#k)\n```python\n[l](m.md)\n```\n"
-        "`src/unstale/local.py` `compensate/` `x/y` `local.py` `config.toml` `tests/* here`\n"
+        "`src/unstale/training/local.py` `methods/` `x/y` `local.py` `config.toml` `tests/* here`\n"
         '```python title="src/unstale/new.py"\n```\nMake `src/unstale/new.py`.\n'
     )
     assert targets(text) == ["b.md", "i.png"]
-    assert paths(text) == ["compensate/", "local.py", "src/unstale/local.py"]
+    assert paths(text) == ["compensate/", "local.py", "src/unstale/training/local.py"]

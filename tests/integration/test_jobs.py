@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 
 OPTIONS = (
     "--json", "--no-report", "--seeds", "0,1", "--set", "rounds=120", "--set", "latency.rounds=12",
-    "--set", 'methods=["unstale", "first_order", "asyn_tiers"]', "--set", "cohort.fast=4",
+    "--set", 'methods=["no_delay", "first_order", "asyn_tiers"]', "--set", "cohort.fast=4",
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 KILLS = 10
 OPTIONS = (
     "--json", "--no-report", "--seeds", "0,1", "--set", "rounds=60",
-    "--set", 'methods=["unstale", "first_order", "asyn_tiers"]',
+    "--set", 'methods=["no_delay", "first_order", "asyn_tiers"]',
     "--set", "latency.rounds=12", "--set", "cohort.fast=4", "--set", "history.memory_bytes=60000",
 )  # fmt: skip
 # Every few rounds instead of every few seconds, so that many kills hit a checkpoint.

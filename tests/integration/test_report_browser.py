@@ -45,16 +45,16 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     more = tuple(f"variant-{i}" for i in range(7))
     folder = write_fake_run(
         tmp_path_factory.mktemp("runs") / "crowded",
-        methods=("unstale", "unweighted", "weighted", "first_order", "invert", *more),
+        methods=("no_delay", "unweighted", "weighted", "first_order", "convert", *more),
         clients=100,
         classes=tuple(f"a class with a long name {i}" for i in range(10)),
     )
-    long = "invert-with-a-label-that-goes-on-and-on-far-beyond-the-width-of-a-phone"
+    long = "convert-with-a-label-that-goes-on-and-on-far-beyond-the-width-of-a-phone"
     for kind in ("rounds", "surrogates"):
-        (folder / kind / "invert").rename(folder / kind / long)
+        (folder / kind / "convert").rename(folder / kind / long)
     for name in ("config.json", "summary.json", "timing.json"):
         path = folder / name
-        path.write_text(path.read_text().replace('"invert"', json.dumps(long)))
+        path.write_text(path.read_text().replace('"convert"', json.dumps(long)))
     return write_report(folder)
 
 
@@ -101,7 +101,7 @@ def test_dark_mode_turns_the_page_and_the_lines(browser: Browser, report: Path) 
         "getComputedStyle(document.querySelector('section')).backgroundColor"
         ".match(/[0-9]+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0)"
     )
-    line = "getComputedStyle(document.querySelector('[data-method=invert] .line')).stroke"
+    line = "getComputedStyle(document.querySelector('[data-method=convert] .line')).stroke"
     browser.open(report)
     light, light_line = browser.value(brightness), browser.value(line)
     browser.open(report, dark=True)
@@ -148,17 +148,17 @@ def press(browser: Browser, key: str) -> None:
 
 def test_the_legend_works_by_keyboard_and_everywhere(browser: Browser, report: Path) -> None:
     browser.open(report)
-    lines = "document.querySelectorAll('[data-method=invert] .line').length"
+    lines = "document.querySelectorAll('[data-method=convert] .line').length"
     before = browser.value(lines)
     button = "document.querySelectorAll('#chart-affected_accuracy .legend')[4]"
-    assert browser.value(f"{button}.textContent") == "invert"
+    assert browser.value(f"{button}.textContent") == "convert"
     browser.value(f"{button}.focus()")
     press(browser, " ")
     assert browser.value(f"{button}.getAttribute('aria-pressed')") == "false"
     assert before >= 4
     assert browser.value(lines) == 0
     pressed = browser.value(
-        "[...document.querySelectorAll('.legend')].filter((b) => b.textContent === 'invert')"
+        "[...document.querySelectorAll('.legend')].filter((b) => b.textContent === 'convert')"
         ".map((b) => b.getAttribute('aria-pressed'))"
     )
     assert set(pressed) == {"false"}
@@ -256,7 +256,7 @@ def test_hostile_names_do_nothing(browser: Browser, tmp_path: Path) -> None:
         classes=tuple(f"</script><script>window.pwned={i}</script>" for i in range(10)),
     )
     hostile = "<img src=x onerror=window.pwned=2>"
-    for path in (folder / "rounds" / "invert").glob("*"), (folder / "surrogates").rglob("*.json"):
+    for path in (folder / "rounds" / "convert").glob("*"), (folder / "surrogates").rglob("*.json"):
         for file in path:
             file.write_text(file.read_text().replace("client-25", hostile))
     browser.open(write_report(folder))
@@ -268,7 +268,7 @@ def test_hostile_names_do_nothing(browser: Browser, tmp_path: Path) -> None:
 
 def test_an_unfinished_run_is_drawn_and_named(browser: Browser, tmp_path: Path) -> None:
     folder = write_fake_run(
-        tmp_path / "run", finished=False, reached={("invert", 1): 1, ("weighted", 0): 0}
+        tmp_path / "run", finished=False, reached={("convert", 1): 1, ("weighted", 0): 0}
     )
     browser.open(write_report(folder))
     assert "Unfinished" in browser.value("document.body.innerText")

@@ -47,7 +47,7 @@ def test_operations_grow_with_samples_and_steps_as_counted():
 
 def test_iterations_are_limited_without_an_early_stop():
     module = script(CONVERSION)
-    settings = module.Invert(patience=10)
+    settings = module.Inversion(patience=10)
     assert module.limited(settings, None) is settings
     limited = module.limited(settings, 7)
     assert (limited.iterations, limited.warm_iterations, limited.patience) == (7, 7, 0)

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from unstale import data, models
-from unstale.checks import Limits
 from unstale.errors import ConfigError, UnknownNameError
 from unstale.experiment.strict import build, build_kind, checked_table, fit
-from unstale.history import HistorySpec
-from unstale.local import LocalSpec
 from unstale.methods import METHODS, Method, method
+from unstale.server.checks import Limits
+from unstale.server.history import HistorySpec
 from unstale.sim import ScenarioSpec, availability, cohort, drift, latency, partition
+from unstale.training.local import LocalSpec
 
 # A label names folders and appears in pages, so it is kept plain.
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=-]{0,63}")

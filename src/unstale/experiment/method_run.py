@@ -6,14 +6,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from unstale import checkpoint
-from unstale.checkpoint import Checkpoints, save_tensors
 from unstale.errors import CheckpointError
 from unstale.experiment.config import ExperimentConfig, MethodConfig
 from unstale.experiment.progress import Progress
 from unstale.run_folder.folder import RunFolder
 from unstale.run_folder.lines import Lines
 from unstale.run_folder.surrogates import write_surrogates
+from unstale.server import checkpoint
+from unstale.server.checkpoint import Checkpoints, save_tensors
 from unstale.sim import Simulation
 
 logger = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from torch import nn
 
 from unstale import models
 from unstale.experiment.config import ExperimentConfig, MethodConfig
-from unstale.invert import InputSpec
+from unstale.inversion import InputSpec
 from unstale.seeding import derive
 from unstale.server import Server
 from unstale.sim import Scenario, Simulation

@@ -16,7 +16,7 @@ from unstale.run_folder.environment import describe_environment
 from unstale.run_folder.folder import RunFolder
 from unstale.run_folder.summary import write_summary
 from unstale.sim import Scenario
-from unstale.trainable import check_model
+from unstale.training.model_checks import check_model
 
 
 def run_experiment(

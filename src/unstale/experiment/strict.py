@@ -26,7 +26,7 @@ def build(cls: type[T], table: object, where: str) -> T:
         where: The table's name in the file, for messages.
 
     Example:
-        >>> from unstale.local import LocalSpec
+        >>> from unstale.training.local import LocalSpec
         >>> build(LocalSpec, {"lr": 1, "epochs": 5}, "local").lr
         1.0
         >>> build(LocalSpec, {"lrate": 1}, "local")

@@ -18,10 +18,10 @@ import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from torch import Tensor
 
-from unstale.checks import MOST_EXAMPLES, shown
 from unstale.errors import UnstaleError
 from unstale.flower.layout import ArrayShape, Layout
 from unstale.flower.work_messages import VERSION_KEY
+from unstale.server.checks import MOST_EXAMPLES, shown
 
 # Of a client's metrics; more would only fill the log.
 MAX_METRICS = 64

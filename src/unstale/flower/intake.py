@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Collection, Sequence
 
-from unstale.checks import check_update, shown
 from unstale.flower.admission import Admission
 from unstale.flower.closed_round import Before
 from unstale.flower.decode import RefusedReplyError, decode
@@ -14,6 +13,7 @@ from unstale.flower.round_line import Refusal, printable
 from unstale.flower.work_tickets import Arrival
 from unstale.params import subtract, to_device
 from unstale.server import Server
+from unstale.server.checks import check_update, shown
 from unstale.updates import Update
 
 logger = logging.getLogger(__name__)

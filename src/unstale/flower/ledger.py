@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from unstale import checkpoint
-from unstale.checkpoint import Checkpoints, ReadParams
 from unstale.errors import RunError
 from unstale.flower.events import Event, EventLog
 from unstale.flower.journal import Entry, Journal, Key
+from unstale.server import checkpoint
+from unstale.server.checkpoint import Checkpoints, ReadParams
 
 logger = logging.getLogger(__name__)
 

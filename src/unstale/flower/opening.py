@@ -8,10 +8,10 @@ import torch
 from flwr.app import ArrayRecord
 from torch import nn
 
-from unstale.describe import describe_method
 from unstale.errors import RunError
 from unstale.flower.layout import Layout, weights_in
 from unstale.flower.ledger import Saved
+from unstale.methods.description import describe_method
 from unstale.server import Server
 
 

@@ -29,7 +29,7 @@ from unstale.run_folder import (
     write_surrogates,
 )
 from unstale.server import Server
-from unstale.step import Report
+from unstale.server.step import Report
 
 logger = logging.getLogger(__name__)
 
@@ -53,9 +53,9 @@ class RunLog:
         ConfigError: If scalars are wanted and TensorBoard is not installed.
 
     Example:
-        >>> log = RunLog("runs/site-a", method="invert", seed=0, config={"rounds": 50})
+        >>> log = RunLog("runs/site-a", method="convert", seed=0, config={"rounds": 50})
         >>> log.label
-        'invert'
+        'convert'
     """
 
     def __init__(

@@ -10,12 +10,9 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 from torch import nn
 
-from unstale.aggregate import Aggregator
-from unstale.background import Background
-from unstale.checks import Limits
-from unstale.compensate import Compensator
 from unstale.errors import ConfigError
 from unstale.executors import Executor
+from unstale.executors.background import Background
 from unstale.flower.admission import admission_to, check_max_reply_bytes
 from unstale.flower.closing import Closing
 from unstale.flower.cohort import Cohort, nodes_to_evaluate, nodes_to_train
@@ -29,11 +26,13 @@ from unstale.flower.rounds import Asking, EvaluateFn, run_rounds
 from unstale.flower.run_log import RunLog
 from unstale.flower.session import Session, restored_or_none
 from unstale.flower.work_tickets import Arrival
-from unstale.history import HistorySpec
-from unstale.invert import InputSpec
-from unstale.local import LocalSpec
-from unstale.methods import Method
+from unstale.inversion import InputSpec
+from unstale.methods import Compensator, Method
+from unstale.methods.aggregate import Aggregator
 from unstale.server import Server
+from unstale.server.checks import Limits
+from unstale.server.history import HistorySpec
+from unstale.training.local import LocalSpec
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +82,7 @@ class Unstale(Strategy):
 
     Example:
         ```python
-        strategy = Unstale(model, method="invert", local=us.LocalSpec(lr=0.01, epochs=5),
+        strategy = Unstale(model, method="convert", local=us.LocalSpec(lr=0.01, epochs=5),
                            inputs=us.InputSpec(shape=(1, 28, 28), classes=10),
                            closing=Closing(fraction=0.8, deadline=60), folder="runs/site-a")
         result = strategy.start(grid=grid, num_rounds=50, resume=True)

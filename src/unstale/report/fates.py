@@ -50,7 +50,7 @@ def converting(run: Run) -> list[Method]:
         method
         for method in run.methods
         if any(
-            record.conversions or (method.name == "invert" and record.stale)
+            record.conversions or (method.name == "convert" and record.stale)
             for rounds in run.rounds.get(method.label, {}).values()
             for record in rounds
         )

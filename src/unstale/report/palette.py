@@ -53,7 +53,7 @@ def assign_styles(methods: Sequence[Method]) -> Mapping[str, Style]:
     """Give each method its style, by label, in the order the config lists them.
 
     Example:
-        >>> methods = [Method("no delay", "unstale"), Method("plain", "unweighted")]
+        >>> methods = [Method("no delay", "no_delay"), Method("plain", "unweighted")]
         >>> styles = assign_styles(methods)
         >>> styles["no delay"].hue, styles["plain"].hue
         (None, 0)

@@ -14,7 +14,7 @@ from unstale.report.parse_conversions import (
     parse_reasons,
 )
 from unstale.report.records import Client, Method, MethodSummary, Round, Scenario
-from unstale.results import FIGURES
+from unstale.run_folder.figures import FIGURES
 
 METRICS = (*FIGURES, "conversions", "iterations")
 

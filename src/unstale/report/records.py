@@ -8,7 +8,7 @@ from unstale.report.conversions import Converted, Measured, SurrogateSamples
 from unstale.report.nodes import NodeHistory, Nodes, histories
 
 # The method that runs without any delay. It is the ceiling others are measured against.
-ORACLE = "unstale"
+ORACLE = "no_delay"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 from unstale.report.nodes import count_late
 from unstale.report.parse import parse_summary
 from unstale.report.records import Method, MethodSummary, Round, Run
-from unstale.results import figures, over_seeds
+from unstale.run_folder.figures import figures, over_seeds
 
 # Losses below this are not worth a word: half of the last digit that is shown.
 _VISIBLE = 0.005

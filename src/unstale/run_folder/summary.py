@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from unstale import results
 from unstale.files import write_json
+from unstale.run_folder import figures as results
 from unstale.run_folder.folder import RunFolder
 from unstale.run_folder.lines import Lines
 

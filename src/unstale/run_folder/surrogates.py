@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from unstale.files import write_whole
-from unstale.invert import InputSpec, Surrogate
+from unstale.inversion import InputSpec, Surrogate
 from unstale.server import Server
 
 MAX_CLIENTS, MAX_SAMPLES = 6, 8

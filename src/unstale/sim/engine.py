@@ -15,16 +15,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unstale.checkpoint import ReadParams
-from unstale.history import VersionStore
-from unstale.losses import resolve_loss
 from unstale.params import Params
 from unstale.seeding import generator
 from unstale.server import Server
+from unstale.server.checkpoint import ReadParams
+from unstale.server.history import VersionStore
 from unstale.sim import oracle
 from unstale.sim.evaluate import evaluate
 from unstale.sim.scenario import Scenario
 from unstale.sim.training import Work, train_cohort
+from unstale.training.losses import resolve_loss
 from unstale.updates import Update
 
 

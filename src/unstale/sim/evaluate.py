@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from unstale.local import fast_layout
-from unstale.losses import Loss
 from unstale.params import Params
+from unstale.training.local import fast_layout
+from unstale.training.losses import Loss
 
 # Test samples per forward pass; large enough to be fast, small enough for any memory.
 CHUNK = 2000

@@ -3,7 +3,7 @@
 On a CPU a loop is the fastest way. On a GPU a small model's steps are bound by
 kernel launches, so clients with equally many examples are stacked and trained
 as one: by `vmap` where batches are small, on streams side by side where they are
-large. All run the loop of `unstale.local.train` and agree to rounding.
+large. All run the loop of `unstale.training.local.train` and agree to rounding.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,12 +14,12 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from unstale.local import LocalSpec, local_update, train
-from unstale.losses import resolve_loss
 from unstale.params import Params
 from unstale.sim import capture
 from unstale.sim.streams import OneGradient, side_by_side
-from unstale.trainable import trainable_names
+from unstale.training.local import LocalSpec, local_update, train
+from unstale.training.losses import resolve_loss
+from unstale.training.model_checks import trainable_names
 
 # Longer trainings are not recorded: the graph would take more memory than it saves time.
 MAX_CAPTURED_STEPS = 400

@@ -38,12 +38,12 @@ def test_five_kills(tmp_path):
 
     # The model is, bit by bit, what a server makes of these updates that nobody ever killed.
     partition_of = {str(node.node_id): number for number, node in enumerate(nodes)}
-    made, ended = replay(schedule_of(records), partition_of, "invert")
+    made, ended = replay(schedule_of(records), partition_of, "convert")
     said = {version: weights for weights, version in records.version_of().items()}
     assert [said[version] for version in range(ROUNDS + 1)] == made
     assert records.rounds()[-1]["accuracy"] == pytest.approx(ended["accuracy"])
     # And it is as good as after the same number of rounds without a crash.
-    _, without = replay(undisturbed(ROUNDS, LATE), {"0": 0, "1": 1, "2": 2}, "invert")
+    _, without = replay(undisturbed(ROUNDS, LATE), {"0": 0, "1": 1, "2": 2}, "convert")
     assert ended["accuracy"] == pytest.approx(without["accuracy"], abs=0.05)
 
 

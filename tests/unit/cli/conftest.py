@@ -8,7 +8,7 @@ from unstale.cli import main
 
 SMALL = (
     "--no-report", "--seeds", "0", "--set", "rounds=3", "--set", "local.epochs=1",
-    "--set", 'methods=["unstale", "unweighted"]',
+    "--set", 'methods=["no_delay", "unweighted"]',
 )  # fmt: skip
 
 

@@ -48,9 +48,9 @@ def test_json(unstale):
 
 
 def test_presets_are_shown_with_what_they_change(unstale):
-    shown = unstale("methods", "invert").out
+    shown = unstale("methods", "convert").out
     assert "preset = 'default'\n      The settings above." in shown
     assert "preset = 'thorough'\n      history = 4, max_samples = 225" in shown
-    found = json.loads(unstale("methods", "invert", "--json").out)
+    found = json.loads(unstale("methods", "convert", "--json").out)
     assert found["presets"]["paper"]["objective"] == "l1"
     assert json.loads(unstale("methods", "weighted", "--json").out)["presets"] == {}

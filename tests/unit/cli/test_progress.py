@@ -9,7 +9,7 @@ from unstale.cli.progress import LiveProgress
 from unstale.experiment import load_experiment
 
 CONFIG = load_experiment(
-    "quickstart", seeds=[0, 1], overrides=["rounds=4", 'methods=["unstale", "weighted"]']
+    "quickstart", seeds=[0, 1], overrides=["rounds=4", 'methods=["no_delay", "weighted"]']
 )
 
 
@@ -34,11 +34,11 @@ def show(terminal, records, monkeypatch=None):
 
 
 def test_plain_lines_where_it_is_no_terminal():
-    text = show(False, [("unstale", 0, record(r)) for r in range(1, 5)])
+    text = show(False, [("no_delay", 0, record(r)) for r in range(1, 5)])
     assert text.splitlines() == [
         "Slow clients that hold the fives → runs/x",
-        "unstale seed 0 round 1/4 accuracy 0.500 affected 0.250",
-        "unstale seed 0 round 4/4 accuracy 0.500 affected 0.250",  # the last one always
+        "no_delay seed 0 round 1/4 accuracy 0.500 affected 0.250",
+        "no_delay seed 0 round 4/4 accuracy 0.500 affected 0.250",  # the last one always
     ]
     assert "\x1b" not in text
 
@@ -46,24 +46,24 @@ def test_plain_lines_where_it_is_no_terminal():
 def test_plain_lines_come_now_and_then(monkeypatch):
     clock = iter(range(100, 200, 3))
     monkeypatch.setattr(module.time, "monotonic", lambda: next(clock))
-    text = show(False, [("unstale", 0, record(r)) for r in (1, 2, 3)])
+    text = show(False, [("no_delay", 0, record(r)) for r in (1, 2, 3)])
     assert [line.split()[4] for line in text.splitlines()[1:]] == ["1/4", "3/4"]
 
 
 def test_a_round_without_evaluation_shows_the_last_known_figures():
-    text = show(False, [("unstale", 0, record(3)), ("unstale", 0, record(4, accuracy=None))])
-    assert text.splitlines()[-1] == "unstale seed 0 round 4/4 accuracy 0.500 affected 0.250"
+    text = show(False, [("no_delay", 0, record(3)), ("no_delay", 0, record(4, accuracy=None))])
+    assert text.splitlines()[-1] == "no_delay seed 0 round 4/4 accuracy 0.500 affected 0.250"
 
 
 def test_nothing_is_known_yet():
-    text = show(False, [("unstale", 0, record(1, accuracy=None))])
+    text = show(False, [("no_delay", 0, record(1, accuracy=None))])
     assert "round 1/4" in text
 
 
 def test_a_table_in_a_terminal():
     text = show(
         True,
-        [("unstale", 0, record(1)), ("unstale", 0, record(2, None, {"norm": 2, "dtype": 5}))],
+        [("no_delay", 0, record(1)), ("no_delay", 0, record(2, None, {"norm": 2, "dtype": 5}))],
     )
     last = text[text.rindex("method") :]
     assert "waiting" in last  # weighted has not begun

@@ -14,7 +14,7 @@ def test_json_on_stdout_and_the_rest_on_stderr(unstale, small, tmp_path):
     assert result.code == 0
     found = json.loads(result.out)  # nothing but JSON
     assert found["scenario"] == "quickstart"
-    assert list(found["methods"]) == ["unstale", "unweighted"]
+    assert list(found["methods"]) == ["no_delay", "unweighted"]
     assert all(set(figures) >= KEYS for figures in found["methods"].values())
     assert found["run"] == "runs/quickstart-001"
     assert (tmp_path / found["run"] / "summary.json").is_file()
@@ -25,7 +25,7 @@ def test_json_on_stdout_and_the_rest_on_stderr(unstale, small, tmp_path):
 def test_table_and_paths(unstale, small):
     result = unstale("run", *small)
     assert result.code == 0
-    for part in ("unstale", "unweighted", "affected", "Run: runs/quickstart-001", "3 rounds"):
+    for part in ("no_delay", "unweighted", "affected", "Run: runs/quickstart-001", "3 rounds"):
         assert part in result.out
     assert "Report:" not in result.out
     assert "round 3/3" not in result.out

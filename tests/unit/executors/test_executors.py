@@ -10,13 +10,14 @@ import torch
 from torch import nn
 
 import unstale as us
-from unstale.compensate import Stateless
 from unstale.errors import ConfigError, UnknownNameError, UnstaleError
 from unstale.executors import WorkerError
 from unstale.executors.worker import Worker, pack, result_of, threads_of
+from unstale.methods import Stateless
+from unstale.methods.conversion import ConvertAll
 from unstale.seeding import generator
 
-SETTINGS = us.Invert(sparsity=0, iterations=5, warm_iterations=3, history=2, max_loss=10.0)
+SETTINGS = ConvertAll(sparsity=0, iterations=5, warm_iterations=3, history=2, max_loss=10.0)
 
 
 def scaled(factor, item):

@@ -148,7 +148,7 @@ def test_loading_twice_is_the_same(file):
 
 
 def test_some_of_the_methods_by_label():
-    chosen = load_experiment(methods=["weighted", "unstale", "weighted"])
-    assert [m.label for m in chosen.methods] == ["unstale", "weighted"]
+    chosen = load_experiment(methods=["weighted", "no_delay", "weighted"])
+    assert [m.label for m in chosen.methods] == ["no_delay", "weighted"]
     with pytest.raises(UnknownNameError, match="Did you mean 'weighted'"):
         load_experiment(methods=["wighted"])

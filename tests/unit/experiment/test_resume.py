@@ -4,11 +4,10 @@ import logging
 
 import pytest
 
-from unstale import checkpoint
 from unstale.errors import RunError
 from unstale.experiment import method_run
 from unstale.run_folder.lines import Lines
-from unstale.server import Server
+from unstale.server import Server, checkpoint
 from unstale.sim import Simulation
 
 PLACES = [(label, seed) for label in ("unweighted", "taylor") for seed in (0, 1)]

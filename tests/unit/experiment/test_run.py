@@ -3,11 +3,11 @@ import json
 import pytest
 import torch
 
-from unstale.checkpoint import load_tensors
 from unstale.errors import ConfigError, DataError, ModelError, RunError
 from unstale.experiment import RunFolder, for_programs, parse, run_experiment
 from unstale.experiment.run import resolve_device
 from unstale.run_folder.lines import Lines
+from unstale.server.checkpoint import load_tensors
 
 
 def lines(folder, label, seed):

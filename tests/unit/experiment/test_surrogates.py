@@ -9,7 +9,7 @@ from unstale.run_folder.lines import Lines
 
 # So few iterations fit badly: they are to be taken nevertheless.
 FEW = {
-    "name": "invert", "iterations": 8, "warm_iterations": 3, "min_samples": 4, "max_samples": 12,
+    "name": "convert", "iterations": 8, "warm_iterations": 3, "min_samples": 4, "max_samples": 12,
     "restart_loss": 0.0, "max_loss": 0.9,
 }  # fmt: skip
 
@@ -20,7 +20,7 @@ def converting(table):
 
 
 def read(folder):
-    return json.loads(folder.surrogates_path("invert", 0).read_text())
+    return json.loads(folder.surrogates_path("convert", 0).read_text())
 
 
 def test_what_is_written(run_tiny, converting):
@@ -53,7 +53,7 @@ def test_stopped_and_resumed_it_tells_the_same(run_tiny, converting, recorder):
     assert read(again) == read(whole)
 
     def told(folder):
-        lines = Lines(folder.lines_path("invert", 0)).read()
+        lines = Lines(folder.lines_path("convert", 0)).read()
         return [{k: v for k, v in line.items() if k != "seconds"} for line in lines]
 
     assert told(again) == told(whole)

@@ -5,7 +5,7 @@ import random
 from pathlib import Path
 
 from unstale.flower.run_log import RunLog
-from unstale.step import Report
+from unstale.server.step import Report
 from unstale.updates import Note
 
 SLOW, FAST = "15839247129847120341", ("2918273645546372819", "887766554433221100", "77")
@@ -79,7 +79,7 @@ def write_logged_run(
         "closing": {"fraction": 0.8, "deadline": 60.0},
         "evaluate": {"target": 0.8, "affected": [4]} if affected else {},
     }
-    with RunLog(folder, method="invert", seed=0, config=config, **options) as log:
+    with RunLog(folder, method="convert", seed=0, config=config, **options) as log:
         log.begin()
         for t in range(1, (rounds if reached is None else reached) + 1):
             told = told_of(t, affected=affected, evaluate=evaluate)

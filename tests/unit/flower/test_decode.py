@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from pretend_clients import npy, reply
 from torch import nn
 
-from unstale.checks import MOST_EXAMPLES
 from unstale.flower.decode import MAX_METRICS, RefusedReplyError, decode, decode_metrics
 from unstale.flower.layout import Layout
+from unstale.server.checks import MOST_EXAMPLES
 
 LAYOUT = Layout(nn.Linear(3, 2))
 WEIGHT = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -28,13 +28,13 @@ def add(log, *rounds):
         log.round(told.pop("report"), **told)
 
 
-def lines(folder, label="invert", seed=0):
+def lines(folder, label="convert", seed=0):
     path = RunFolder(folder).lines_path(label, seed)
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def started(folder, resume_at=None, **options):
-    log = RunLog(folder, **{"method": "invert", "seed": 0, "config": {"rounds": 9}, **options})
+    log = RunLog(folder, **{"method": "convert", "seed": 0, "config": {"rounds": 9}, **options})
     log.begin(resume_at)
     return log
 
@@ -47,19 +47,19 @@ def test_the_folder_has_the_simulators_form(tmp_path):
     config = json.loads((folder / "config.json").read_text())
     assert config["engine"] == "flower"
     assert (config["name"], config["rounds"], config["seeds"]) == ("site-a", 8, [0])
-    assert config["methods"] == [{"name": "invert", "label": "invert"}]
+    assert config["methods"] == [{"name": "convert", "label": "convert"}]
     assert config["closing"] == {"fraction": 0.8, "deadline": 60.0}
     found = lines(folder)
     assert [line["round"] for line in found] == list(range(1, 9))
-    assert {(line["method"], line["seed"]) for line in found} == {("invert", 0)}
+    assert {(line["method"], line["seed"]) for line in found} == {("convert", 0)}
     summary = json.loads((folder / "summary.json").read_text())
     assert list(summary) == [
         *("format", "scenario", "seeds", "rounds", "target", "methods", "flower")
     ]
     assert summary["flower"] == {"unknown_replies": 2}
-    assert summary["methods"]["invert"]["conversions"] == 1
+    assert summary["methods"]["convert"]["conversions"] == 1
     timing = json.loads((folder / "timing.json").read_text())
-    assert timing["methods"]["invert"]["seconds"] == pytest.approx(
+    assert timing["methods"]["convert"]["seconds"] == pytest.approx(
         sum(line["seconds"] for line in found)
     )
 
@@ -122,7 +122,7 @@ def test_a_line_cut_off_by_a_crash_is_gone(tmp_path):
     log = started(tmp_path / "run")
     add(log, 1, 2)
     log.close()
-    path = RunFolder(tmp_path / "run").lines_path("invert", 0)
+    path = RunFolder(tmp_path / "run").lines_path("convert", 0)
     path.write_bytes(path.read_bytes()[:-30])
     log = started(tmp_path / "run", resume_at=1)
     add(log, 2)
@@ -164,7 +164,7 @@ def test_damaged_lines_do_not_stop_a_server(tmp_path, caplog):
     log = started(tmp_path / "run")
     add(log, 1, 2)
     log.close()
-    path = RunFolder(tmp_path / "run").lines_path("invert", 0)
+    path = RunFolder(tmp_path / "run").lines_path("convert", 0)
     damaged = b"\0\0\0\n" + path.read_bytes()
     path.write_bytes(damaged)
     log = started(tmp_path / "run", resume_at=2)
@@ -172,7 +172,7 @@ def test_damaged_lines_do_not_stop_a_server(tmp_path, caplog):
     log.close()
     assert "seed-0.damaged.jsonl" in caplog.text
     assert path.with_name("seed-0.damaged.jsonl").read_bytes() == damaged
-    assert [r.number for r in read_run(tmp_path / "run").rounds["invert"][0]] == [3]
+    assert [r.number for r in read_run(tmp_path / "run").rounds["convert"][0]] == [3]
 
 
 def test_a_new_run_overwrites_nothing(tmp_path):
@@ -196,7 +196,7 @@ def test_another_run_is_not_gone_on_with(tmp_path, change, word):
 
 
 def test_a_simulators_folder_is_not_gone_on_with(tmp_path):
-    config = {"name": "x", "seeds": [0], "methods": [{"name": "invert", "label": "invert"}]}
+    config = {"name": "x", "seeds": [0], "methods": [{"name": "convert", "label": "convert"}]}
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(RunError, match="with the engine it began with, 'simulator'"):
         started(tmp_path, resume_at=0)
@@ -212,7 +212,7 @@ def test_one_server_at_a_time(tmp_path):
 
 
 def test_a_server_may_lock_before_it_reads_its_checkpoint(tmp_path):
-    log = RunLog(tmp_path / "run", method="invert")
+    log = RunLog(tmp_path / "run", method="convert")
     log.folder.lock()
     log.begin()
     log.close()
@@ -225,7 +225,7 @@ def test_surrogates_of_a_real_server(tmp_path):
     model = nn.Linear(3, 2)
     inputs = us.InputSpec(shape=(3,), classes=2, low=-1.0, high=1.0)
     method = us.method(
-        "invert", iterations=4, warm_iterations=2, min_samples=2, max_samples=4, max_loss=1e9
+        "convert", iterations=4, warm_iterations=2, min_samples=2, max_samples=4, max_loss=1e9
     )
     server = us.Server(model, method, local=us.LocalSpec(lr=0.1, epochs=1), inputs=inputs)
     version, params = server.check_out("7")
@@ -241,8 +241,8 @@ def test_surrogates_of_a_real_server(tmp_path):
     )  # fmt: skip
     log.close()
     run = read_run(tmp_path / "run")
-    assert [one.client for one in run.surrogates["invert"][0]] == ["7"]
-    (record,) = run.rounds["invert"][0]
+    assert [one.client for one in run.surrogates["convert"][0]] == ["7"]
+    (record,) = run.rounds["convert"][0]
     assert record.conversions == len(record.converted) == 1
 
 

@@ -119,7 +119,7 @@ def test_its_absence_is_told_before_anything_runs(tmp_path):
     with pytest.raises(ConfigError, match=r"pip install 'unstale\[tensorboard\]'"):
         check_installed()
     with pytest.raises(ConfigError, match="TensorBoard should be installed"):
-        RunLog(tmp_path / "run", method="invert", tensorboard=True)
+        RunLog(tmp_path / "run", method="convert", tensorboard=True)
     assert not (tmp_path / "run").exists()
 
 

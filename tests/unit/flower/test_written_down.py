@@ -8,9 +8,9 @@ from late_grid_world import A, B, train, world
 from pretend_clients import ClientsGrid, honest, in_a_run, late_grid, small_model  # noqa: F401
 from pretend_grid import PretendClock
 
-from unstale.checkpoint import Checkpoints
 from unstale.flower import LateGrid, Unstale
 from unstale.flower.events import EventLog
+from unstale.server.checkpoint import Checkpoints
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
 
@@ -102,7 +102,7 @@ def test_what_could_not_be_written_is_not_tried_again(tmp_path, monkeypatch):
 
     def fill(version, arrays):
         if version == 1:
-            monkeypatch.setattr("unstale.checkpoint.Checkpoints.write", full)
+            monkeypatch.setattr("unstale.server.checkpoint.Checkpoints.write", full)
 
     with pytest.raises(OSError, match="no space"):
         it.start(late_grid(dict.fromkeys(NODES, 1.0)), num_rounds=5, evaluate_fn=fill)

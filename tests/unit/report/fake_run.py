@@ -5,14 +5,14 @@ import math
 import random
 from pathlib import Path
 
-METHODS = ("unstale", "unweighted", "weighted", "first_order", "invert")
+METHODS = ("no_delay", "unweighted", "weighted", "first_order", "convert")
 # Where each curve ends, when it starts to rise, and how unsteady it is.
 SHAPES = {
-    "unstale": (0.97, 6, 0.008),
+    "no_delay": (0.97, 6, 0.008),
     "unweighted": (0.78, 52, 0.07),
     "weighted": (0.02, 60, 0.01),
     "first_order": (0.81, 50, 0.06),
-    "invert": (0.955, 46, 0.015),
+    "convert": (0.955, 46, 0.015),
 }
 MORE = {f"variant-{i}": (0.9 - 0.06 * i, 45 + 3 * i, 0.01 + 0.005 * i) for i in range(12)}
 
@@ -86,9 +86,9 @@ def write_fake_run(
                 path.write_text("".join(json.dumps(line) + "\n" for line in lines))
             per_seed.append(lines)
         summary[method] = _summary(per_seed, rounds)
-    if "invert" in methods and finished:
+    if "convert" in methods and finished:
         for seed in seeds:
-            write_surrogates(folder, "invert", seed, (1, 8, 8))
+            write_surrogates(folder, "convert", seed, (1, 8, 8))
     if finished:
         _write(
             folder / "summary.json",
@@ -103,7 +103,7 @@ def write_fake_run(
         )
         _write(
             folder / "timing.json",
-            {"methods": {m: {"seconds": 34.2 if m == "invert" else 3.1} for m in methods}},
+            {"methods": {m: {"seconds": 34.2 if m == "convert" else 3.1} for m in methods}},
         )
     return folder
 
@@ -156,24 +156,26 @@ def _round(
         for _ in range(num_classes)
     ]
     others[affected] = hit
-    late = method != "unstale" and t > 40
+    late = method != "no_delay" and t > 40
     age = 40 - (arriving.random() < 0.2)
     stale = 1 if late else 0
     ages = (
-        {"0": 9 + (method == "unstale"), str(age): 1} if late else {"0": 9 + (method == "unstale")}
+        {"0": 9 + (method == "no_delay"), str(age): 1}
+        if late
+        else {"0": 9 + (method == "no_delay")}
     )
-    if not late and method != "unstale":
+    if not late and method != "no_delay":
         ages = {"0": 9}
-    converted = int(method == "invert" and stale and rng.random() < 0.9)
+    converted = int(method == "convert" and stale and rng.random() < 0.9)
     client = f"client-{affected + num_classes * arriving.randrange(3):02d}"
-    told = _told(client, seed, t, rounds) if method == "invert" and stale else {}
+    told = _told(client, seed, t, rounds) if method == "convert" and stale else {}
     switched = int(client in told.get("gamma", {}))
     if switched and told["gamma"][client] == 0:
         converted = 0
     notes = {
         "compensated": int(stale and method in ("first_order", "weighted")),
         "dropped": 0,
-        "fallback": int(method == "invert" and stale and not converted and not switched),
+        "fallback": int(method == "convert" and stale and not converted and not switched),
         "kept": 0,
         "converted": converted,
     }
@@ -207,10 +209,10 @@ def _round(
         line["gamma"] = told["gamma"]
     if "measured" in told:
         line["measured"] = [told["measured"]]
-    if error and stale and method in ("invert", "first_order"):
+    if error and stale and method in ("convert", "first_order"):
         before = 0.05 + 0.2 * math.exp(-(t - 40) / 20) + abs(rng.gauss(0, 0.01))
         line["oracle/stale_cosine"] = before
-        line["oracle/compensated_cosine"] = before * (0.15 if method == "invert" else 0.9)
+        line["oracle/compensated_cosine"] = before * (0.15 if method == "convert" else 0.9)
     return line
 
 

@@ -33,14 +33,14 @@ def test_the_numbers_of_a_column():
 def test_methods_that_met_the_same_share_a_grid(finished):
     grids = arrival_grids(read_run(finished))
     assert [grid.labels for grid in grids] == [
-        ("unweighted", "weighted", "first_order", "invert"),
-        ("unstale",),
+        ("unweighted", "weighted", "first_order", "convert"),
+        ("no_delay",),
     ]
     assert [grid.has_stale for grid in grids] == [True, False]
 
 
 def test_methods_share_a_grid_though_one_got_further(fake_run):
-    folder = fake_run(finished=False, reached={("invert", 2): 47, ("weighted", 1): 0})
+    folder = fake_run(finished=False, reached={("convert", 2): 47, ("weighted", 1): 0})
     grids = arrival_grids(read_run(folder))
-    assert grids[0].labels == ("unweighted", "weighted", "first_order", "invert")
+    assert grids[0].labels == ("unweighted", "weighted", "first_order", "convert")
     assert grids[0].columns[-1].last == 100

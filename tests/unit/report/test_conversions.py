@@ -13,7 +13,7 @@ from unstale.report.records import Method, Round, Run
 from unstale.report.switching import shares, verdicts
 
 
-def run_of(rounds, name="invert", seeds=(0,)):
+def run_of(rounds, name="convert", seeds=(0,)):
     methods = (Method("m", name),)
     by_label = {"m": {0: tuple(rounds)}}
     return Run({}, {}, methods, seeds, len(rounds), by_label, {}, None, None, {})
@@ -91,7 +91,7 @@ def test_the_share_of_a_client_that_switched():
 
 def test_verdicts_count_what_is_known():
     measured = (Measured("a", 0.1, 0.2), Measured("a", 0.3, 0.2), Measured("a", None, 0.2))
-    assert verdicts(run_of([Round(1, measured=measured)]), Method("m", "invert")) == (1, 2)
+    assert verdicts(run_of([Round(1, measured=measured)]), Method("m", "convert")) == (1, 2)
 
 
 def test_a_png_has_the_pixels_of_the_sample():

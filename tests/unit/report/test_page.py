@@ -104,30 +104,30 @@ def test_every_figure_carries_its_data(page):
         assert spec["title"]
         assert spec["desc"]
     assert data[0]["marks"] == [{"y": 0.8, "label": "target 0.80"}]
-    assert data[0]["series"][0]["method"] == "unstale"
+    assert data[0]["series"][0]["method"] == "no_delay"
     assert len(data[0]["series"][0]["x"]) == 100
-    assert set(data[-1]) == {"unstale", "unweighted", "weighted", "first_order", "invert"}
+    assert set(data[-1]) == {"no_delay", "unweighted", "weighted", "first_order", "convert"}
 
 
 def test_the_table_marks_the_best_that_is_no_oracle(page):
     table = page[page.index('id="summary"') : page.index('id="clients"')]
     rows = {re.search(r"</svg>([a-z_]+)</span>", row)[1]: row for row in table.split("<tr")[2:]}
-    assert list(rows)[:2] == ["unstale", "invert"]
+    assert list(rows)[:2] == ["no_delay", "convert"]
     assert list(rows)[-1] == "weighted"
     assert {label: row.count('<b class="best">') for label, row in rows.items()} == {
-        "unstale": 0,
-        "invert": 4,
+        "no_delay": 0,
+        "convert": 4,
         "first_order": 0,
         "unweighted": 0,
         "weighted": 0,
     }
     assert "not reached" in rows["weighted"]
-    assert "± 0." in rows["invert"]
-    assert "34.2" in rows["invert"]
+    assert "± 0." in rows["convert"]
+    assert "34.2" in rows["convert"]
 
 
 def test_a_target_that_some_seeds_reached_is_not_called_unreached(fake_run, context_of):
-    folder = fake_run(rounds=10, seeds=(0, 1, 2), methods=("unstale", "unweighted"))
+    folder = fake_run(rounds=10, seeds=(0, 1, 2), methods=("no_delay", "unweighted"))
     path = folder / "summary.json"
     summary = json.loads(path.read_text())
     summary["methods"]["unweighted"]["per_seed"][1]["rounds_to_target"] = 9
@@ -163,11 +163,11 @@ def test_an_unfinished_page_says_so(fake_run, context_of):
     folder = fake_run(
         finished=False,
         rounds=20,
-        reached={("invert", 0): 7, ("invert", 1): 0, ("invert", 2): 0},
+        reached={("convert", 0): 7, ("convert", 1): 0, ("convert", 2): 0},
     )
     text = Seen(build_page(context_of(folder))).text
     assert "Unfinished 12 of 15 method and seed pairs are done." in text
-    assert "Under way: invert, seed 0: round 7 of 20." in text
+    assert "Under way: convert, seed 0: round 7 of 20." in text
     assert "at round 7 of 20" in text
     assert "Provisional" in text
 
@@ -181,7 +181,7 @@ def test_a_run_that_has_only_a_config_has_a_page(tmp_path, context_of, config):
 
 
 def test_a_run_that_converts_nothing_has_no_sections_about_it(fake_run, context_of):
-    folder = fake_run(rounds=60, seeds=(0,), methods=("unstale", "unweighted"), clients=10)
+    folder = fake_run(rounds=60, seeds=(0,), methods=("no_delay", "unweighted"), clients=10)
     page = build_page(context_of(folder))
     keys = re.findall(r'<section id="([a-z]+)">', page)
     assert not {"conversions", "fit", "switching", "surrogates"} & set(keys)
@@ -189,8 +189,8 @@ def test_a_run_that_converts_nothing_has_no_sections_about_it(fake_run, context_
 
 def test_counts_alone_make_the_chart_of_conversions(fake_run, context_of):
     """A line of an older run does not tell conversions one by one."""
-    folder = fake_run(rounds=60, seeds=(0,), methods=("unweighted", "invert"), clients=10)
-    path = folder / "rounds" / "invert" / "seed-0.jsonl"
+    folder = fake_run(rounds=60, seeds=(0,), methods=("unweighted", "convert"), clients=10)
+    path = folder / "rounds" / "convert" / "seed-0.jsonl"
     told = {"converted", "fallbacks", "gamma", "measured"}
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     kept = [{k: v for k, v in line.items() if k not in told} for line in lines]
@@ -267,10 +267,10 @@ def test_foreign_text_stays_text(fake_run, context_of):
 
 def _with_text(fake_run, name, word):
     """Write a run with `word` wherever it holds text that others chose."""
-    folder = fake_run(name, rounds=95, seeds=(0,), methods=("unstale", "unweighted", "invert"))
+    folder = fake_run(name, rounds=95, seeds=(0,), methods=("no_delay", "unweighted", "convert"))
     for path in (
-        folder / "surrogates" / "invert" / "seed-0.json",
-        folder / "rounds" / "invert" / "seed-0.jsonl",
+        folder / "surrogates" / "convert" / "seed-0.json",
+        folder / "rounds" / "convert" / "seed-0.jsonl",
         folder / "config.json",
         folder / "environment.json",
         folder / "scenario" / "seed-0.json",

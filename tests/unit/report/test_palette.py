@@ -55,7 +55,7 @@ def test_hues_stay_apart_for_every_reader(theme, sight):
 
 
 def test_no_two_of_many_methods_look_the_same():
-    methods = [Method("ceiling", "unstale"), *(Method(f"m{i}", "x") for i in range(24))]
+    methods = [Method("ceiling", "no_delay"), *(Method(f"m{i}", "x") for i in range(24))]
     styles = assign_styles(methods)
     assert len({(style.hue, style.dash) for style in styles.values()}) == 25
     assert styles["ceiling"].hue is None

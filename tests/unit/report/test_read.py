@@ -6,7 +6,7 @@ import pytest
 from unstale.errors import RunError
 from unstale.report import read_run
 
-SMALL = {"rounds": 6, "seeds": (0,), "methods": ("unstale", "unweighted"), "clients": 10}
+SMALL = {"rounds": 6, "seeds": (0,), "methods": ("no_delay", "unweighted"), "clients": 10}
 
 
 def lines_of(folder, label="unweighted", seed=0):
@@ -27,19 +27,19 @@ def test_a_finished_run(finished):
     run = read_run(finished)
     assert run.finished
     assert [m.label for m in run.methods] == [
-        "unstale",
+        "no_delay",
         "unweighted",
         "weighted",
         "first_order",
-        "invert",
+        "convert",
     ]
-    assert [m.label for m in run.methods if m.is_oracle] == ["unstale"]
+    assert [m.label for m in run.methods if m.is_oracle] == ["no_delay"]
     assert run.seeds == (0, 1, 2)
     assert run.last_round == 100
     assert run.target == 0.8
-    assert run.seconds["invert"] == 34.2
+    assert run.seconds["convert"] == 34.2
     assert all(len(rounds) == 100 for seeds in run.rounds.values() for rounds in seeds.values())
-    line = run.rounds["invert"][1][59]
+    line = run.rounds["convert"][1][59]
     assert line.number == 60
     assert sum(line.staleness.values()) == line.arrivals == 10
     assert set(line.oracle) == {"stale_cosine", "compensated_cosine"}
@@ -50,15 +50,15 @@ def test_a_finished_run(finished):
 
 def test_an_unfinished_run_is_read_as_far_as_it_went(fake_run):
     folder = fake_run(
-        finished=False, rounds=8, reached={("invert", 1): 3, ("weighted", 2): 0}, clients=10
+        finished=False, rounds=8, reached={("convert", 1): 3, ("weighted", 2): 0}, clients=10
     )
     run = read_run(folder)
     assert not run.finished
-    assert len(run.rounds["invert"][1]) == 3
+    assert len(run.rounds["convert"][1]) == 3
     assert 2 not in run.rounds["weighted"]
     assert run.target == 0.8  # from the config, as there is no summary
-    assert set(run.counted("invert")) == {0, 2}
-    assert run.reached("invert") == 8
+    assert set(run.counted("convert")) == {0, 2}
+    assert run.reached("convert") == 8
 
 
 def test_a_run_that_has_only_a_config(tmp_path):
@@ -252,4 +252,4 @@ def test_a_config_cannot_point_out_of_the_folder(fake_run):
     edit(folder / "config.json", methods=[{"name": "x", "label": outside}])
     run = read_run(folder)
     assert outside not in run.rounds
-    assert [m.label for m in run.methods] == [outside, "unstale", "unweighted"]
+    assert [m.label for m in run.methods] == [outside, "no_delay", "unweighted"]

@@ -6,7 +6,7 @@ from unstale.report import read_run
 from unstale.report.parse import METRICS
 from unstale.report.summarise import find, summarise
 
-FOUR = ("unstale", "unweighted", "weighted", "first_order", "invert")
+FOUR = ("no_delay", "unweighted", "weighted", "first_order", "convert")
 
 
 def finding(folder):
@@ -40,24 +40,26 @@ def test_without_its_file_the_same_summary_is_computed(fake_run):
 
 
 def test_a_seed_that_has_only_begun_does_not_count(fake_run):
-    folder = fake_run(finished=False, reached={("invert", 2): 20})
+    folder = fake_run(finished=False, reached={("convert", 2): 20})
     run = read_run(folder)
-    invert = run.methods[-1]
-    assert summarise(run).value(invert, "affected_mean") > 0.7
+    convert = run.methods[-1]
+    assert summarise(run).value(convert, "affected_mean") > 0.7
 
 
 def test_the_finding_tells_best_plain_and_worst(fake_run):
     folder = fake_run(rounds=10, seeds=(0,))
-    set_means(folder, unstale=0.96, invert=0.94, first_order=0.8, unweighted=0.734, weighted=0.011)
+    set_means(
+        folder, no_delay=0.96, convert=0.94, first_order=0.8, unweighted=0.734, weighted=0.011
+    )
     assert finding(folder) == (
-        "With slow clients 40 rounds late, invert loses 0.02 of affected-class accuracy against "
+        "With slow clients 40 rounds late, convert loses 0.02 of affected-class accuracy against "
         "no delay; unweighted loses 0.23; weighted loses 0.95."
     )
 
 
 def test_the_finding_tells_of_no_loss_and_of_gains(fake_run):
     folder = fake_run(rounds=10, seeds=(0,), methods=FOUR[:3])
-    set_means(folder, unstale=0.9, unweighted=0.95, weighted=0.897)
+    set_means(folder, no_delay=0.9, unweighted=0.95, weighted=0.897)
     assert finding(folder) == (
         "With slow clients 40 rounds late, unweighted gains 0.05 of affected-class accuracy "
         "against no delay; weighted loses nothing."
@@ -83,10 +85,10 @@ def test_the_finding_tells_a_range_of_latencies(fake_run):
 
 
 def test_an_unfinished_run_tells_only_what_can_be_compared(fake_run):
-    reached = {("invert", seed): 30 for seed in (0, 1, 2)}
+    reached = {("convert", seed): 30 for seed in (0, 1, 2)}
     told = finding(fake_run(finished=False, reached=reached))
     assert "unweighted" in told
-    assert "invert" not in told
+    assert "convert" not in told
     everything = {(m, s): 5 for m in FOUR for s in (0, 1, 2)}
     assert finding(fake_run("early", finished=False, reached=everything)) == (
         "No method has gone through all rounds yet."

@@ -3,7 +3,7 @@ import pytest
 from unstale.errors import RunError
 from unstale.report import write_report
 
-SMALL = {"rounds": 6, "seeds": (0,), "methods": ("unstale", "unweighted"), "clients": 10}
+SMALL = {"rounds": 6, "seeds": (0,), "methods": ("no_delay", "unweighted"), "clients": 10}
 
 
 def contents(folder):

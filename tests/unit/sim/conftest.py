@@ -8,12 +8,12 @@ import torch
 from torch import nn
 
 from unstale.data import Dataset
-from unstale.local import LocalSpec
 from unstale.methods import as_method
 from unstale.server import Server
 from unstale.sim import Scenario, ScenarioSpec, Simulation
 from unstale.sim.latency import NoLatency
 from unstale.sim.partition import OneClass
+from unstale.training.local import LocalSpec
 
 # Tests are imported by path, without packages; `engine_rounds` is found so.
 sys.path.insert(0, str(Path(__file__).parent))

@@ -2,11 +2,11 @@
 
 import torch
 
-from unstale.local import LocalSpec, local_update
 from unstale.params import add, params_of, weighted_mean
 from unstale.seeding import generator
 from unstale.sim.availability import TraceAvailability
 from unstale.sim.latency import ConstantLatency
+from unstale.training.local import LocalSpec, local_update
 
 SLOW = ConstantLatency(3, clients=(0, 5))
 MINI = LocalSpec(lr=0.3, momentum=0.5, epochs=2, batch_size=4)

@@ -15,14 +15,14 @@ from engine_rounds import (
     trajectory,
 )
 
-from unstale.checks import Limits
-from unstale.local import LocalSpec, local_update
 from unstale.methods import METHODS
 from unstale.params import cosine_distance
+from unstale.server.checks import Limits
 from unstale.sim.drift import ResampleDrift
 from unstale.sim.engine import Simulation
 from unstale.sim.latency import ConstantLatency
 from unstale.sim.partition import DirichletClients
+from unstale.training.local import LocalSpec, local_update
 
 # --- the trajectory ----------------------------------------------------------------------
 
@@ -55,12 +55,12 @@ def test_trajectory_without_overlap(simulate):
 
 
 def test_unstale_is_synchronous_fedavg(simulate):
-    simulation = simulate("unstale", latency=SLOW, overlap=True)
+    simulation = simulate("no_delay", latency=SLOW, overlap=True)
     assert simulation.delayed is False
     jobs = [(r, r, c) for r in range(8) for c in range(8)]
     wanted = plain_fedavg(simulation, 8, jobs=jobs)
     assert_close(trajectory(simulation, 8), wanted)
-    assert_identical(trajectory(simulate("unweighted"), 8), trajectory(simulate("unstale"), 8))
+    assert_identical(trajectory(simulate("unweighted"), 8), trajectory(simulate("no_delay"), 8))
 
 
 def test_a_drifting_client_trains_on_the_data_of_the_round_it_began_in(simulate):

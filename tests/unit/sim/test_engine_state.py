@@ -3,8 +3,8 @@
 import pytest
 from engine_rounds import MINI, SLOW, assert_identical, away, run, trajectory
 
-from unstale.checkpoint import Checkpoints
-from unstale.history import HistorySpec
+from unstale.server.checkpoint import Checkpoints
+from unstale.server.history import HistorySpec
 from unstale.sim.cohort import SampledCohort
 from unstale.sim.latency import ConstantLatency, UniformLatency
 

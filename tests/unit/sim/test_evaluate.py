@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from unstale.losses import cross_entropy
 from unstale.sim.evaluate import evaluate
+from unstale.training.losses import cross_entropy
 
 
 class Echo(nn.Module):

@@ -2,9 +2,9 @@ import pytest
 import torch
 from torch import nn
 
-from unstale.local import LocalSpec, local_update
 from unstale.params import params_of
 from unstale.sim.training import Work, train_cohort
+from unstale.training.local import LocalSpec, local_update
 
 RECIPES = {
     "full batch": LocalSpec(lr=0.1, epochs=3),

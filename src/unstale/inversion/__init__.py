@@ -1,0 +1,25 @@
+"""Gradient inversion: which small data set explains what a client's training changed.
+
+Knows tensors and local training, nothing of federated learning.
+"""
+
+from unstale.inversion.conversion import Conversion, Fit, Request
+from unstale.inversion.convert import convert, convert_many
+from unstale.inversion.estimate import estimate_many
+from unstale.inversion.fit import fit_many
+from unstale.inversion.settings import Inversion, preset
+from unstale.inversion.surrogate import InputSpec, Surrogate
+
+__all__ = [
+    "Conversion",
+    "Fit",
+    "InputSpec",
+    "Inversion",
+    "Request",
+    "Surrogate",
+    "convert",
+    "convert_many",
+    "estimate_many",
+    "fit_many",
+    "preset",
+]

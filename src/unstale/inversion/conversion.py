@@ -1,0 +1,81 @@
+"""What a conversion is asked, and what it answers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from unstale.inversion.surrogate import Surrogate
+from unstale.params import Params
+
+# One update that a client sent: the weights it started from, and what it changed.
+Sent = tuple[Params, Params]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """One client's stale update, to be converted."""
+
+    base: Params
+    """The weights that the client started from."""
+    delta: Params
+    """What its training changed."""
+    num_examples: int
+    """How many examples it trained on."""
+    past: Sequence[Sent] = ()
+    """Its earlier updates `(base, delta)`, the newest last."""
+    warm: Surrogate | None = None
+    """The surrogate that its last conversion left, to be improved."""
+    seed: int = 0
+    """Decides the noise of the start."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """The surrogate that was found for one request."""
+
+    surrogate: Surrogate | None
+    """None where the fit failed."""
+    loss: float
+    """The disparity of the fit; not a number where none was tried."""
+    losses: tuple[float, ...]
+    """The disparity at each iteration."""
+    seconds: float
+    """This update's share of the time."""
+    warm: bool = False
+    """Whether it comes from the client's last surrogate."""
+    reason: str = ""
+    """Why it failed."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is a surrogate."""
+        return self.surrogate is not None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Conversion:
+    """What became of one stale update."""
+
+    delta: dict[str, Tensor]
+    """The estimate of the fresh update; where `ok` is false, the stale update as it came
+    (zeros where that is not finite)."""
+    surrogate: Surrogate | None
+    """The surrogate to begin with next time; None where there is none to trust."""
+    loss: float
+    """The disparity of the fit; not a number where none was tried."""
+    losses: tuple[float, ...]
+    """The disparity at each iteration."""
+    seconds: float
+    """This update's share of the time."""
+    ok: bool
+    """Whether `delta` is an estimate."""
+    reason: str = ""
+    """Why it is not."""
+    warm: bool = False
+    """Whether the surrogate was improved from the client's last one, not found anew."""
+
+    @property
+    def iterations(self) -> int:
+        """How many iterations the fit took."""
+        return len(self.losses)

@@ -1,0 +1,126 @@
+"""The second half of a conversion: what a client would send today, by its surrogate."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from unstale.inversion.conversion import Conversion, Fit, Request
+from unstale.inversion.settings import Inversion
+from unstale.inversion.surrogate import Surrogate
+from unstale.inversion.target import size_fault
+from unstale.inversion.unroll import one_by_one, unroller
+from unstale.params import Params, flatten
+from unstale.training.local import LocalSpec
+from unstale.training.model_checks import trainable_names
+
+
+def estimate_many(
+    model: nn.Module,
+    requests: Sequence[Request],
+    fits: Sequence[Fit],
+    *,
+    current: Params,
+    local: LocalSpec,
+    settings: Inversion,
+) -> list[Conversion]:
+    """Train each surrogate from today's weights; failures keep the update as it came."""
+    found: dict[int, Conversion] = {}
+    kinds: dict[tuple[LocalSpec, int], list[tuple[int, Surrogate]]] = {}
+    for i, (request, fit) in enumerate(zip(requests, fits, strict=True)):
+        if fit.surrogate is None:
+            found[i] = _failed(request, fit, fit.reason)
+        else:
+            recipe = settings.local_for(local, request.num_examples)
+            kinds.setdefault((recipe, len(fit.surrogate)), []).append((i, fit.surrogate))
+    for (recipe, _), members in kinds.items():
+        for first in range(0, len(members), settings.at_once):
+            group = members[first : first + settings.at_once]
+            surrogates = [surrogate for _, surrogate in group]
+            began = time.perf_counter()
+            estimates = _trained(model, [current] * len(group), surrogates, recipe)
+            if settings.residual:
+                bases = [requests[i].base for i, _ in group]
+                fitted = _trained(model, bases, surrogates, recipe)
+                estimates = [
+                    with_residual(estimate, fit, requests[i].delta)
+                    for estimate, fit, (i, _) in zip(estimates, fitted, group, strict=True)
+                ]
+            seconds = (time.perf_counter() - began) / len(group)
+            for (i, _), estimate in zip(group, estimates, strict=True):
+                fit = replace(fits[i], seconds=fits[i].seconds + seconds)
+                found[i] = _concluded(requests[i], fit, estimate, current)
+    return [found[i] for i in range(len(requests))]
+
+
+def with_residual(estimate: Params, fitted: Params, delta: Params) -> dict[str, Tensor]:
+    r"""Return the estimate with what the surrogate does not explain of the update.
+
+    $$ \hat\Delta = U(w_t) + \gamma\,(\Delta - U(w_0)), \qquad
+       \gamma = \frac{\langle U(w_t), U(w_0)\rangle}{\lVert U(w_0)\rVert^2} \in [0, 1] $$
+
+    with U(w) what training the surrogate from w changes. As much of the residual is kept
+    as is kept of the explained part: all where nothing has changed, so that without
+    staleness the update comes out as it came, and none where everything has.
+
+    Example:
+        >>> one = {"w": torch.tensor([1.0, 0.0])}
+        >>> with_residual(one, one, {"w": torch.tensor([1.0, 0.2])})["w"]
+        tensor([1.0000, 0.2000])
+    """
+    a, b = flatten(estimate), flatten(fitted)
+    size = b @ b
+    share = ((a @ b) / size).clamp(0, 1) if size > 0 else torch.zeros_like(size)
+    return {n: e + share * (delta[n].to(e) - fitted[n]) for n, e in estimate.items()}
+
+
+def _trained(
+    model: nn.Module, starts: Sequence[Params], surrogates: Sequence[Surrogate], local: LocalSpec
+) -> list[dict[str, Tensor]]:
+    """Return what training every surrogate from its start changes."""
+    names = trainable_names(model)
+    count = len(starts)
+    like = starts[0][names[0]]
+    x = torch.stack([s.x for s in surrogates]).to(like)
+    labels = torch.stack([s.labels for s in surrogates]).to(like)
+    if all(start is starts[0] for start in starts):
+        weights = {n: p.detach().expand(count, *p.shape) for n, p in starts[0].items()}
+    else:
+        weights = {n: torch.stack([s[n].detach() for s in starts]) for n in starts[0]}
+    with torch.no_grad():
+        try:
+            vectors = unroller(model, local, x.shape, like.device)(weights, x, labels)
+        except RuntimeError:  # a layer that cannot be batched
+            vectors = one_by_one(model, local)(weights, x, labels)
+    changes = []
+    for vector, start in zip(vectors, starts, strict=True):
+        parts = dict(zip(names, vector.split([start[n].numel() for n in names]), strict=True))
+        changes.append(
+            {
+                n: parts[n].reshape(p.shape).clone() if n in parts else torch.zeros_like(p)
+                for n, p in start.items()
+            }
+        )
+    return changes
+
+
+def _concluded(
+    request: Request, fit: Fit, estimate: dict[str, Tensor], current: Params
+) -> Conversion:
+    if fault := size_fault(estimate, current):
+        return _failed(request, fit, f"the estimate is {fault}")
+    return Conversion(
+        estimate, fit.surrogate, fit.loss, fit.losses, fit.seconds, ok=True, warm=fit.warm
+    )
+
+
+def _failed(request: Request, fit: Fit, reason: str) -> Conversion:
+    finite = all(bool(torch.isfinite(d).all()) for d in request.delta.values())
+    kept = {
+        n: d.detach().clone() if finite else torch.zeros_like(d) for n, d in request.delta.items()
+    }
+    return Conversion(
+        kept, None, fit.loss, fit.losses, fit.seconds, ok=False, reason=reason, warm=fit.warm
+    )

@@ -1,0 +1,155 @@
+"""The first half of a conversion: surrogates that explain what clients sent.
+
+It needs nothing of today's model, so that it can be done ahead or elsewhere; the
+second half (`unstale.inversion.estimate`) is one short training.
+"""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from torch import nn
+
+from unstale.inversion.checks import check_requests, try_model
+from unstale.inversion.conversion import Fit, Request
+from unstale.inversion.objective import terms_of
+from unstale.inversion.settings import Inversion
+from unstale.inversion.solver import Result, solve
+from unstale.inversion.starts import start_of, warmed
+from unstale.inversion.surrogate import InputSpec, Surrogate
+from unstale.inversion.target import Target, size_fault, target_of
+from unstale.seeding import generator
+from unstale.training.local import LocalSpec
+from unstale.training.model_checks import trainable_names
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Job:
+    """A request that passed its checks, ready for the solver."""
+
+    index: int
+    targets: list[Target]
+    start: Surrogate
+    """Where to begin: the client's last surrogate where there is one."""
+    anew: Surrogate
+    """Where to begin without one."""
+    local: LocalSpec
+    warm: bool
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """Jobs of one kind can be solved at once."""
+        return (len(self.targets), len(self.start), self.local, self.warm)
+
+
+def fit_many(
+    model: nn.Module,
+    requests: Sequence[Request],
+    *,
+    local: LocalSpec,
+    inputs: InputSpec,
+    settings: Inversion,
+) -> list[Fit]:
+    """Fit a surrogate to each request.
+
+    Those with equally many samples and past updates are solved together, at most
+    `settings.at_once` of them. A warm start that leads nowhere is followed by a cold one,
+    and the better of the two counts.
+    """
+    check_requests(model, requests)
+    names = trainable_names(model)
+    jobs: list[_Job] = []
+    fits: dict[int, Fit] = {}
+    for index, request in enumerate(requests):
+        if fault := size_fault(request.delta, request.base):
+            fits[index] = Fit(None, math.nan, (), 0.0, reason=f"the update is {fault}")
+        else:
+            jobs.append(_prepare(index, request, names, local, inputs, settings))
+    if jobs:
+        first = jobs[0]
+        try_model(model, first.targets[0].base, first.start, first.local, inputs)
+    for group in _groups(jobs, settings.at_once):
+        for job, result, seconds in _solved(model, group, inputs, settings):
+            fits[job.index] = _fit_of(result, seconds, job.warm)
+    trapped = [job for job in jobs if job.warm and _is_trapped(fits[job.index], settings)]
+    cold = [replace(job, start=job.anew, warm=False) for job in trapped]
+    for group in _groups(cold, settings.at_once):
+        spent = max(fits[job.index].seconds for job in group)
+        if (left := _left(settings, spent)) is None:
+            continue
+        for job, result, seconds in _solved(model, group, inputs, left):
+            fits[job.index] = _better(fits[job.index], _fit_of(result, seconds, warm=False))
+    return [fits[index] for index in range(len(requests))]
+
+
+def _prepare(
+    index: int,
+    request: Request,
+    names: Sequence[str],
+    local: LocalSpec,
+    inputs: InputSpec,
+    settings: Inversion,
+) -> _Job:
+    # Of the past only what can be fitted; the newest update is the last target.
+    past = [sent for sent in request.past if size_fault(sent[1], sent[0]) is None]
+    earlier = past[-(settings.history - 1) :] if settings.history > 1 else []
+    sent = [*earlier, (request.base, request.delta)]
+    rng = generator(request.seed, "invert", "start")
+    samples = settings.num_samples(request.num_examples)
+    anew = start_of(settings.start)(inputs, samples, settings.noise, rng)
+    warm = request.warm is not None and request.warm.fits(inputs)
+    start = warmed(request.warm, anew) if request.warm is not None and warm else anew
+    targets = [target_of(base, delta, names, settings.sparsity) for base, delta in sent]
+    recipe = settings.local_for(local, request.num_examples)
+    return _Job(index, targets, start, anew, recipe, warm)
+
+
+def _groups(jobs: Sequence[_Job], at_once: int) -> list[list[_Job]]:
+    kinds: dict[tuple[object, ...], list[_Job]] = {}
+    for job in jobs:
+        kinds.setdefault(job.kind, []).append(job)
+    return [same[i : i + at_once] for same in kinds.values() for i in range(0, len(same), at_once)]
+
+
+def _solved(
+    model: nn.Module, group: Sequence[_Job], inputs: InputSpec, settings: Inversion
+) -> list[tuple[_Job, Result, float]]:
+    """Return what the solver found for jobs of one kind, and each one's share of the time."""
+    began = time.perf_counter()
+    results = solve(
+        model,
+        [job.targets for job in group],
+        [job.start for job in group],
+        local=group[0].local,
+        inputs=inputs,
+        settings=settings,
+        warm=group[0].warm,
+    )
+    seconds = (time.perf_counter() - began) / len(group)
+    return [(job, result, seconds) for job, result in zip(group, results, strict=True)]
+
+
+def _fit_of(result: Result, seconds: float, warm: bool) -> Fit:
+    surrogate = result.surrogate if result.ok else None
+    return Fit(surrogate, result.loss, result.losses, seconds, warm, result.reason)
+
+
+def _is_trapped(fit: Fit, settings: Inversion) -> bool:
+    """Tell whether a surrogate of the past holds the fit in a poor place."""
+    bound = settings.restart_loss * len(terms_of(settings.objective))
+    return bound > 0 and not fit.loss <= bound
+
+
+def _left(settings: Inversion, spent: float) -> Inversion | None:
+    """Return the settings with what is left of the time; None where it is used up."""
+    if settings.max_seconds is None:
+        return settings
+    left = settings.max_seconds - spent
+    return replace(settings, max_seconds=left) if left > 0 else None
+
+
+def _better(warm: Fit, cold: Fit) -> Fit:
+    """Return the better of two fits, with the cost of both."""
+    best = cold if cold.ok and (not warm.ok or cold.loss < warm.loss) else warm
+    return replace(best, losses=warm.losses + cold.losses, seconds=warm.seconds + cold.seconds)

@@ -1,0 +1,198 @@
+"""The settings of an inversion, and the presets."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from unstale.errors import ConfigError, UnknownNameError
+from unstale.inversion.objective import terms_of
+from unstale.inversion.schedules import schedule_of
+from unstale.inversion.sparsify import check_rate
+from unstale.inversion.starts import start_of
+from unstale.training.local import LocalSpec
+
+OPTIMIZERS = ("adam", "signed")
+
+
+@dataclass(frozen=True, slots=True)
+class Inversion:
+    """How a surrogate is fitted to a client's updates.
+
+    Memory: fitting h updates of w weights to n samples with k local steps holds the
+    graphs of h·k steps, and 2·h·w numbers and h·w bits besides, for each client at once.
+
+    Example:
+        >>> Inversion().num_samples(450)
+        128
+        >>> Inversion(max_samples=400).num_samples(450)
+        225
+    """
+
+    sample_share: float = 0.5
+    """Samples of the surrogate as a share of the client's `num_examples`."""
+    min_samples: int = 16
+    """The least samples a surrogate has."""
+    max_samples: int = 128
+    """The most samples a surrogate has."""
+    iterations: int = 150
+    """The most iterations of a client's first inversion."""
+    warm_iterations: int = 25
+    """The most iterations where the client's last surrogate is improved."""
+    warm_min_iterations: int = 12
+    """After so many of those a good fit is left as it is."""
+    good_loss: float = 0.05
+    """A fit of this loss (for each term of the objective) is good; 0: none ever is."""
+    objective: str = "l2"
+    """`l1`, `l2`, `cosine`, or a sum such as `l1+cosine`."""
+    optimizer: str = "adam"
+    """`adam`, or `signed`: Adam on the signs of the gradient."""
+    lr: float = 0.05
+    """Adam's step for inputs, as a share of their range where they are bounded."""
+    label_lr: float = 0.5
+    """Adam's step for label logits."""
+    warm_lr: float = 1.0
+    """Both steps are multiplied by this where a surrogate is improved."""
+    shrink_steps_below: float = 0.1
+    """Below this loss (for each term of the objective) steps shrink in proportion to it: large
+    ones find the way, small ones the place; 0: never."""
+    schedule: str = "constant"
+    """How steps fall, cuts apart: `constant`, `cosine`, `paper` (a tenth at 3/8, 5/8, 7/8)."""
+    start: str = "grey"
+    """Where a first surrogate begins: `grey` (`InputSpec.middle`), `halfway` (between the
+    bounds), `zeros` or `gaussian`."""
+    noise: float = 0.05
+    """The noise of the start, as a share of the inputs' range."""
+    bounded: bool = True
+    """Whether inputs are kept within the bounds of the data."""
+    sparsity: float = 0.95
+    """The share of an update's entries that is left out, smallest first; 0 keeps all."""
+    history: int = 1
+    """How many of the client's last updates are fitted at once, the newest among them."""
+    tv: float = 0.0
+    """The weight of total variation (in units of the range) beside the objective."""
+    patience: int = 10
+    """Every so many iterations a loss that has stopped falling is acted on; 0: never."""
+    tolerance: float = 0.05
+    """A loss that fell by less than this share over `patience` has stopped falling."""
+    max_lr_cuts: int = 2
+    """How often the steps are cut on a plateau before the next one ends the inversion."""
+    restart_loss: float = 0.2
+    """A warm fit above this (for each term of the objective) is tried anew from a cold start; 0:
+    never."""
+    max_loss: float = 0.3
+    """A fit above this (for each term of the objective) has failed; no change scores 1."""
+    residual: bool = True
+    """Whether an estimate also carries what the surrogate does not explain of the update, as
+    far as the explained part lives on."""
+    max_seconds: float | None = None
+    """Seconds that one client's inversion may take; results then depend on the machine."""
+    at_once: int = 16
+    """The most clients that are solved at once, which bounds the memory."""
+
+    def __post_init__(self) -> None:
+        def require(holds: bool, rule: str, found: object) -> None:
+            if not holds:
+                raise ConfigError(f"Inversion: {rule}. Found {found!r}.")
+
+        for name in (
+            "min_samples",
+            "max_samples",
+            "iterations",
+            "warm_iterations",
+            "warm_min_iterations",
+            "history",
+            "at_once",
+        ):
+            value = getattr(self, name)
+            require(
+                type(value) is int and value > 0, f"`{name}` should be a positive integer", value
+            )
+        for name in ("lr", "label_lr", "warm_lr", "max_loss"):
+            value = getattr(self, name)
+            require(0 < value < float("inf"), f"`{name}` should be above 0 and finite", value)
+        for name in ("noise", "tv", "tolerance", "restart_loss", "good_loss", "shrink_steps_below"):
+            value = getattr(self, name)
+            require(0 <= value < float("inf"), f"`{name}` should be at least 0 and finite", value)
+        require(
+            self.min_samples <= self.max_samples,
+            "`min_samples` should not be above `max_samples`",
+            (self.min_samples, self.max_samples),
+        )
+        require(0 < self.sample_share <= 1, "`sample_share` should be in (0, 1]", self.sample_share)
+        for name in ("patience", "max_lr_cuts"):
+            value = getattr(self, name)
+            require(type(value) is int and value >= 0, f"`{name}` should be an integer ≥ 0", value)
+        require(
+            self.max_seconds is None or self.max_seconds > 0,
+            "`max_seconds` should be above 0",
+            self.max_seconds,
+        )
+        if self.optimizer not in OPTIMIZERS:
+            raise UnknownNameError("Inversion: `optimizer`", self.optimizer, OPTIMIZERS)
+        terms_of(self.objective)
+        schedule_of(self.schedule)
+        start_of(self.start)
+        check_rate(self.sparsity)
+
+    def num_samples(self, num_examples: int) -> int:
+        """Return the surrogate's size for a client that reports so many examples."""
+        wanted = round(self.sample_share * num_examples)
+        return min(max(wanted, self.min_samples), self.max_samples)
+
+    def local_for(self, local: LocalSpec, num_examples: int) -> LocalSpec:
+        """Return the client's recipe for a surrogate of another size.
+
+        The number of steps is the client's, so that weights move as often; batches
+        shrink in proportion, so that every sample is seen as often.
+        """
+        steps = local.num_steps(num_examples)
+        if local.batch_size is None or local.batch_size >= num_examples:
+            return replace(local, epochs=None, steps=steps, batch_size=None)
+        batches = -(-num_examples // local.batch_size)
+        size = -(-self.num_samples(num_examples) // batches)
+        return replace(local, epochs=None, steps=steps, batch_size=size)
+
+
+# As the authors' code does it: nothing but one update, noise, signs and many iterations.
+_PAPER: dict[str, Any] = {
+    "max_samples": 4096,
+    "iterations": 2000,
+    "warm_iterations": 2000,
+    "good_loss": 0.0,
+    "objective": "l1",
+    "optimizer": "signed",
+    "lr": 0.1,
+    "label_lr": 0.1,
+    "warm_lr": 1.0,
+    "shrink_steps_below": 0.0,
+    "schedule": "paper",
+    "start": "gaussian",
+    "bounded": False,
+    "sparsity": 0.0,
+    "history": 1,
+    "tv": 0.0,
+    "patience": 0,
+    "restart_loss": 0.0,
+    "max_loss": 0.9,
+    "residual": False,
+}
+# Several times the default's time and memory, for servers that have them to spare.
+_THOROUGH: dict[str, Any] = {"history": 4, "max_samples": 225, "warm_iterations": 50}
+PRESETS: dict[str, dict[str, Any]] = {"default": {}, "paper": _PAPER, "thorough": _THOROUGH}
+
+
+def preset(name: str, **changes: Any) -> Inversion:
+    """Return the settings of a preset, with changes.
+
+    Args:
+        name: `default`; `thorough`: more samples and iterations, fitted to four updates; or
+            `paper`: signed Adam, L1, Gaussian start, one update and the authors'
+            learning-rate steps.
+        changes: Fields that differ, such as `iterations`.
+
+    Example:
+        >>> preset("paper", iterations=500).objective
+        'l1'
+    """
+    if name not in PRESETS:
+        raise UnknownNameError("A preset of Inversion", name, PRESETS)
+    return Inversion(**{**PRESETS[name], **changes})

@@ -1,0 +1,204 @@
+"""The fit: a better surrogate for each of a batch of clients, within a budget."""
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import torch
+from torch import nn
+
+from unstale.inversion.capture import captured
+from unstale.inversion.descent import Buffers, Descent, make_buffers
+from unstale.inversion.objective import terms_of
+from unstale.inversion.settings import Inversion
+from unstale.inversion.surrogate import InputSpec, Surrogate
+from unstale.inversion.target import Target
+from unstale.inversion.unroll import Unroll, one_by_one, pays_to_batch, unroller
+from unstale.training.local import LocalSpec
+from unstale.training.model_checks import trainable_names
+
+log = logging.getLogger(__name__)
+
+# Without `patience` a GPU is still asked now and then, for the clock and for failures.
+_LOOK_EVERY = 25
+# What steps are multiplied by on a plateau.
+_CUT = 0.3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
+    """What the solver found for one client."""
+
+    surrogate: Surrogate
+    """The best surrogate found; the start where every loss was not finite."""
+    loss: float
+    """Its disparity."""
+    losses: tuple[float, ...]
+    """The disparity at each iteration."""
+    ok: bool
+    """Whether the fit can be used."""
+    reason: str = ""
+    """Why not."""
+
+    @property
+    def iterations(self) -> int:
+        """How many iterations were done for this client."""
+        return len(self.losses)
+
+
+def solve(
+    model: nn.Module,
+    targets: Sequence[Sequence[Target]],
+    starts: Sequence[Surrogate],
+    *,
+    local: LocalSpec,
+    inputs: InputSpec,
+    settings: Inversion,
+    warm: bool = False,
+) -> list[Result]:
+    """Fit one surrogate to each client's targets; all clients at once.
+
+    Every client is treated as if it were alone: it stops by its own loss and the
+    others do not touch it. Failures are results with a reason.
+
+    Args:
+        model: The model that is trained.
+        targets: For each client, its updates; each client has as many.
+        starts: For each client, where its surrogate begins; each has as many samples.
+        local: The recipe, as it is run on a surrogate (`Inversion.local_for`).
+        inputs: What inputs look like.
+        settings: How to fit.
+        warm: Whether the starts are earlier results.
+    """
+    iterations = settings.warm_iterations if warm else settings.iterations
+    buffers = make_buffers(targets, starts, settings, iterations, warm)
+    seconds = settings.max_seconds
+    deadline = math.inf if seconds is None else time.perf_counter() + seconds * len(starts)
+    samples = len(starts[0])
+    device = buffers.rows.device
+    shape = (len(targets) * len(targets[0]), samples, *inputs.shape)
+    unroll = unroller(model, local, shape, device)
+    descent = Descent(unroll, inputs, settings, samples, buffers.rows)
+    counts = [0] * len(starts)
+    failure = ""
+    with _repeatable(device):
+        try:
+            advance: Callable[[], None] | None = None
+            if device.type == "cuda":
+                # The time allowed is no part of what is recorded, and may change every round.
+                timeless = replace(settings, max_seconds=None)
+                key = (local, inputs, timeless, warm, trainable_names(model))
+                graph = captured(model, key, descent, buffers)
+                if graph is not None:
+                    buffers, advance = graph.buffers, graph
+            if advance is None and pays_to_batch(shape, device):
+                _ensure_works(descent, buffers, one_by_one(model, local))
+            advance = advance or (lambda: descent(buffers))
+            counts = _run(advance, buffers, settings, warm, deadline)
+        except RuntimeError as error:  # out of memory, or a layer without second derivatives
+            failure = f"the solver failed: {str(error).splitlines()[0]}"
+            log.warning("%s", failure)
+    return _results(buffers, descent, counts, failure, settings)
+
+
+def _run(
+    advance: Callable[[], None],
+    buffers: Buffers,
+    settings: Inversion,
+    warm: bool,
+    deadline: float,
+) -> list[int]:
+    """Iterate until every client is done; return each client's iterations.
+
+    A client on a plateau goes on from its best point with smaller steps; when those no
+    longer help either, it is done. So is a warm one with a good fit, from `warm_min_iterations` on.
+    """
+    most, clients = buffers.losses.shape
+    on_cpu = buffers.rows.device.type == "cpu"
+    look = settings.patience or _LOOK_EVERY
+    enough = settings.warm_min_iterations if warm else most
+    good = settings.good_loss * len(terms_of(settings.objective))
+    counts = [0] * clients
+    cuts = [0] * clients
+    rates = [1.0] * clients
+    for i in range(1, most + 1):
+        advance()
+        at_look = i % look == 0 or i in (enough, most)
+        late = (on_cpu or at_look) and time.perf_counter() > deadline
+        if not (at_look or late):
+            continue
+        back = [False] * clients
+        for c, curve in enumerate(buffers.losses[:i].T.tolist()):  # waits for the device
+            if rates[c] == 0:
+                continue
+            broken = next((k for k, loss in enumerate(curve) if not math.isfinite(loss)), None)
+            counts[c] = i if broken is None else broken + 1
+            if broken is not None or (i >= enough and min(curve) <= good):
+                rates[c] = 0.0
+            elif i % look:
+                continue  # plateaus are looked for over whole stretches
+            elif settings.patience and _plateau(curve, settings):
+                cuts[c] += 1
+                back[c] = True
+                rates[c] = _CUT ** cuts[c] if cuts[c] <= settings.max_lr_cuts else 0.0
+        if late or not any(rates):
+            break
+        buffers.set_rates(rates, back)
+    return counts
+
+
+def _plateau(curve: list[float], settings: Inversion) -> bool:
+    """Tell whether the best loss has hardly fallen over the last `patience` iterations."""
+    before = curve[: -settings.patience]
+    if not before:
+        return False
+    best = min(before)
+    return best - min(curve) < settings.tolerance * best
+
+
+def _ensure_works(descent: Descent, buffers: Buffers, plain: Unroll) -> None:
+    """Go over to the plain form where the model has a layer that `vmap` refuses."""
+    try:
+        with torch.no_grad():
+            descent.losses(buffers, buffers.rows)
+    except RuntimeError as error:
+        log.info("One client at a time, since not batched: %s", error)
+        descent.unroll = plain
+
+
+def _results(
+    buffers: Buffers, descent: Descent, counts: list[int], failure: str, settings: Inversion
+) -> list[Result]:
+    x, logits = descent.split(buffers.best)
+    curves = buffers.losses.T.tolist()
+    best = buffers.best_loss.tolist()
+    most = settings.max_loss * len(terms_of(settings.objective))
+    results = []
+    for c, count in enumerate(counts):
+        reason = failure
+        if not reason and not math.isfinite(best[c]):
+            reason = "the loss was not finite"
+        elif not reason and best[c] > most:
+            reason = f"no fit: the loss stayed at {best[c]:.3g}, above {most:.3g}"
+        # Copies, so that one client's surrogate does not hold the memory of all.
+        surrogate = Surrogate(x[c].clone(), logits[c].clone())
+        losses = tuple(curves[c][:count])
+        results.append(Result(surrogate, best[c], losses, not reason, reason))
+    return results
+
+
+@contextmanager
+def _repeatable(device: torch.device) -> Iterator[None]:
+    """Have cuDNN choose kernels that give the same numbers every time."""
+    if device.type != "cuda":
+        yield
+        return
+    before = torch.backends.cudnn.deterministic
+    torch.backends.cudnn.deterministic = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.deterministic = before

@@ -1,0 +1,21 @@
+"""Unweighted aggregation: stale updates are used as they come."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from unstale.methods.base import Stateless
+from unstale.updates import Outcome, ServerView, State, Update
+
+
+@dataclass(frozen=True, slots=True)
+class Identity(Stateless):
+    """Passes every update on unchanged.
+
+    Example:
+        >>> Identity().lookback
+        0
+    """
+
+    def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
+        """Return the updates as they are."""
+        return Outcome(tuple(updates), state)

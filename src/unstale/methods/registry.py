@@ -1,0 +1,204 @@
+"""Methods by name: a compensator, an aggregator, and what they stand for.
+
+`method("first_order", lam=0.5)` is how the command line, the experiments and
+the Flower engine make a method; `register` adds one. A method made by name can
+be written down as its name and settings and made again from them.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from unstale.errors import ConfigError, UnknownNameError
+from unstale.inversion.settings import PRESETS
+from unstale.methods.aggregate import Aggregator, FedAvg, Tiers
+from unstale.methods.base import Compensator
+from unstale.methods.conversion.convert import Convert
+from unstale.methods.drop import Drop
+from unstale.methods.first_order import FirstOrder
+from unstale.methods.identity import Identity
+from unstale.methods.prediction import PredictedMove
+from unstale.methods.weighting import (
+    ExponentialWeight,
+    HingeWeight,
+    PolynomialWeight,
+    SigmoidWeight,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A way of handling staleness: what is done to updates, and how they are combined.
+
+    Example:
+        >>> Method(compensator=Drop(5), aggregator=FedAvg()).delayed
+        True
+    """
+
+    compensator: Compensator = dataclasses.field(default_factory=Identity)
+    aggregator: Aggregator = dataclasses.field(default_factory=FedAvg)
+    name: str = "custom"
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """What was given beside the name; the rest is at its default."""
+    delayed: bool = True
+    """False for the oracle, to which the simulator delivers every update at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class MethodSpec:
+    """How a named method is made, and how it is described."""
+
+    does: str
+    """One line for tables and `unstale methods`."""
+    paper: str
+    """Where it was published."""
+    compensator: type[Compensator] = Identity
+    aggregator: type[Aggregator] = FedAvg
+    delayed: bool = True
+    presets: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    """Settings that belong together, by the name that `preset` takes; empty for none."""
+
+    def fields(self) -> dict[str, dataclasses.Field[Any]]:
+        """Return the settings by name: the compensator's, then the aggregator's."""
+        return {
+            field.name: field
+            for part in (self.compensator, self.aggregator)
+            for field in dataclasses.fields(part)  # type: ignore[arg-type]
+        }
+
+
+METHODS: dict[str, MethodSpec] = {}
+
+
+def register(name: str, recipe: MethodSpec, *, force: bool = False) -> None:
+    """Add a method by name; an existing one is replaced only with `force`.
+
+    Raises:
+        ConfigError: If the name is taken, or compensator and aggregator share a setting.
+    """
+    if name in METHODS and not force:
+        raise ConfigError(
+            f"Method names should be unique. Found '{name}' twice. Pass force=True to replace it."
+        )
+    own = [
+        {f.name for f in dataclasses.fields(part)}  # type: ignore[arg-type]
+        for part in (recipe.compensator, recipe.aggregator)
+    ]
+    if shared := own[0] & own[1]:
+        raise ConfigError(
+            f"Method '{name}': compensator and aggregator should have settings of different "
+            f"names. Both have {sorted(shared)}."
+        )
+    METHODS[name] = recipe
+
+
+def method(name: str, **settings: Any) -> Method:
+    """Return the method of that name with the given settings.
+
+    A method that has presets takes `preset="name"` among its settings; what is given
+    beside it goes before.
+
+    Raises:
+        UnknownNameError: If there is no such method or setting; names the nearest.
+
+    Example:
+        >>> method("first_order", lam=0.5).compensator
+        FirstOrder(lam=0.5, fallback='keep')
+    """
+    if name not in METHODS:
+        raise UnknownNameError("A method", name, METHODS)
+    recipe = METHODS[name]
+    known = {*recipe.fields(), *(["preset"] if recipe.presets else [])}
+    for key in settings:
+        if key not in known:
+            raise UnknownNameError(f"A setting of method '{name}'", key, known)
+    if (chosen := settings.get("preset")) is not None and chosen not in recipe.presets:
+        raise UnknownNameError(f"A preset of method '{name}'", str(chosen), recipe.presets)
+    values = {**recipe.presets.get(chosen or "", {}), **settings}
+
+    def make(part: type[Any]) -> Any:
+        names = {f.name for f in dataclasses.fields(part)}
+        try:
+            return part(**{k: v for k, v in values.items() if k in names})
+        except TypeError as error:  # a value of the wrong type, met in a comparison
+            raise ConfigError(f"Method '{name}': {error}. Found settings {settings}.") from error
+
+    return Method(make(recipe.compensator), make(recipe.aggregator), name, settings, recipe.delayed)
+
+
+def as_method(value: str | Method) -> Method:
+    """Return a method given by name or as it is."""
+    if isinstance(value, Method):
+        return value
+    if isinstance(value, str):
+        return method(value)
+    raise ConfigError(
+        f"`method` should be a name or a method object, as `method(name, ...)` makes it. "
+        f"Found {value!r}."
+    )
+
+
+register(
+    "no_delay",
+    MethodSpec("No delay at all: the ceiling. Only a simulator can give it.", "-", delayed=False),
+)
+register(
+    "unweighted", MethodSpec("Adds stale updates as they come.", "McMahan et al. 2017 (FedAvg)")
+)
+register(
+    "weighted",
+    MethodSpec(
+        "Weighs stale updates by 1/(1+e^(a(τ−b))).", "Shi et al. 2020 (HySync)", SigmoidWeight
+    ),
+)
+register(
+    "polynomial",
+    MethodSpec("Weighs stale updates by (1+τ)^−a.", "Xie et al. 2019 (FedAsync)", PolynomialWeight),
+)
+register(
+    "hinge",
+    MethodSpec(
+        "Weighs stale updates by 1/(a(τ−b)+1) beyond b.", "Xie et al. 2019 (FedAsync)", HingeWeight
+    ),
+)
+register(
+    "exponential",
+    MethodSpec("Weighs stale updates by e^(−aτ).", "Chen et al. 2019", ExponentialWeight),
+)
+register(
+    "drop", MethodSpec("Throws updates away that are too stale.", "Bonawitz et al. 2019", Drop)
+)
+register(
+    "first_order",
+    MethodSpec(
+        "Corrects by a first-order Taylor term: Δ − λ·Δ⊙Δ⊙(w_t − w_base).",
+        "Zheng et al. 2017 (DC-ASGD)",
+        FirstOrder,
+    ),
+)
+register(
+    "w_pred",
+    MethodSpec(
+        "As first_order, for the move predicted when the work was handed out.",
+        "Hakimi et al. 2019",
+        PredictedMove,
+    ),
+)
+register(
+    "asyn_tiers",
+    MethodSpec(
+        "FedAvg within tiers of staleness, then a mean over tiers.",
+        "Chai et al. 2021 (FedAT)",
+        aggregator=Tiers,
+    ),
+)
+register(
+    "convert",
+    MethodSpec(
+        "Turns stale updates into fresh ones by training on a surrogate of the client's data.",
+        "Wang and Gao 2025",
+        Convert,
+        presets=PRESETS,
+    ),
+)

@@ -1,0 +1,162 @@
+"""Down-weighting: a stale update counts less, by a function of its staleness alone.
+
+The weight multiplies the number of examples in the aggregation, whose mean is
+normalised: weights shift the balance between a round's updates, and cancel out
+where all of them are equally stale. A fresh update
+keeps its weight of 1 under all four functions: three of them give 1 at τ = 0
+anyway, and the paper applies its sigmoid (which gives 0.92 there) to stale
+updates only.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from unstale.errors import ConfigError
+from unstale.methods.base import Stateless, per_update
+from unstale.updates import Note, Outcome, ServerView, State, Update
+
+
+def _weigh(
+    updates: Sequence[Update], state: State, view: ServerView, weight_of: Callable[[int], float]
+) -> Outcome:
+    def treat(update: Update, view: ServerView) -> tuple[Update, Note]:
+        weight = weight_of(update.staleness(view.version))
+        note = Note("weighted", update.client_id, update.base_version, {"weight": weight})
+        return dataclasses.replace(update, weight=update.weight * weight), note
+
+    return per_update(updates, state, view, treat)
+
+
+def _require_finite(method: str, **values: float) -> None:
+    for name, value in values.items():
+        if not math.isfinite(value):
+            raise ConfigError(f"{method}: `{name}` should be a number. Found {value!r}.")
+
+
+def _require_positive(method: str, **values: float) -> None:
+    for name, value in values.items():
+        if not (math.isfinite(value) and value > 0):
+            raise ConfigError(f"{method}: `{name}` should be a number above 0. Found {value!r}.")
+
+
+@dataclass(frozen=True, slots=True)
+class SigmoidWeight(Stateless):
+    r"""Weights a stale update by $1/(1+e^{a(\tau-b)})$.
+
+    Example:
+        >>> round(SigmoidWeight(a=0.25, b=10).weight(10), 3)
+        0.5
+
+    References:
+        Shi et al., "HySync: Hybrid federated learning with effective synchronization",
+        2020; the paper's *Weighted* with a = 0.25 and b = 10.
+    """
+
+    a: float = 0.25
+    """How steeply the weight falls."""
+    b: float = 10.0
+    """The staleness at which the weight is one half."""
+
+    def __post_init__(self) -> None:
+        _require_positive("weighted", a=self.a)
+        _require_finite("weighted", b=self.b)
+
+    def weight(self, staleness: int) -> float:
+        """Return the weight at a staleness."""
+        # Written with the exponent's sign so that it cannot overflow at unlimited staleness.
+        z = self.a * (staleness - self.b)
+        return math.exp(-z) / (1 + math.exp(-z)) if z > 0 else 1 / (1 + math.exp(z))
+
+    def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
+        """Lower the weights of stale updates."""
+        return _weigh(updates, state, view, self.weight)
+
+
+@dataclass(frozen=True, slots=True)
+class PolynomialWeight(Stateless):
+    r"""Weights a stale update by $(1+\tau)^{-a}$.
+
+    With a = 0.5 this is FedBuff's $1/\sqrt{1+\tau}$.
+
+    Example:
+        >>> PolynomialWeight(a=0.5).weight(3)
+        0.5
+
+    References:
+        Xie et al., "Asynchronous Federated Optimization" (FedAsync), 2019;
+        Nguyen et al., "Federated Learning with Buffered Asynchronous Aggregation", 2022.
+    """
+
+    a: float = 0.5
+    """The exponent."""
+
+    def __post_init__(self) -> None:
+        _require_positive("polynomial", a=self.a)
+
+    def weight(self, staleness: int) -> float:
+        """Return the weight at a staleness."""
+        return float((1 + staleness) ** -self.a)
+
+    def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
+        """Lower the weights of stale updates."""
+        return _weigh(updates, state, view, self.weight)
+
+
+@dataclass(frozen=True, slots=True)
+class HingeWeight(Stateless):
+    r"""Weights a stale update by 1 up to $\tau=b$ and by $1/(a(\tau-b)+1)$ beyond.
+
+    Example:
+        >>> HingeWeight(a=10, b=4).weight(4), HingeWeight(a=10, b=4).weight(5)
+        (1.0, 0.09090909090909091)
+
+    References:
+        Xie et al., "Asynchronous Federated Optimization" (FedAsync), 2019.
+    """
+
+    a: float = 10.0
+    """How fast the weight falls beyond the hinge."""
+    b: float = 4.0
+    """The staleness up to which nothing is lowered."""
+
+    def __post_init__(self) -> None:
+        _require_positive("hinge", a=self.a)
+        _require_finite("hinge", b=self.b)
+
+    def weight(self, staleness: int) -> float:
+        """Return the weight at a staleness."""
+        return 1.0 if staleness <= self.b else 1.0 / (self.a * (staleness - self.b) + 1.0)
+
+    def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
+        """Lower the weights of stale updates."""
+        return _weigh(updates, state, view, self.weight)
+
+
+@dataclass(frozen=True, slots=True)
+class ExponentialWeight(Stateless):
+    r"""Weights a stale update by $e^{-a\tau}$.
+
+    Example:
+        >>> round(ExponentialWeight(a=0.1).weight(10), 3)
+        0.368
+
+    References:
+        Chen et al., "Communication-Efficient Federated Deep Learning with Layerwise
+        Asynchronous Model Update and Temporally Weighted Aggregation", 2019 (base e/2 there).
+    """
+
+    a: float = 0.1
+    """The decay per version."""
+
+    def __post_init__(self) -> None:
+        _require_positive("exponential", a=self.a)
+
+    def weight(self, staleness: int) -> float:
+        """Return the weight at a staleness."""
+        return math.exp(-self.a * staleness)
+
+    def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
+        """Lower the weights of stale updates."""
+        return _weigh(updates, state, view, self.weight)

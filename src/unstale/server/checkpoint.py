@@ -1,0 +1,207 @@
+"""Checkpoints: JSON and safetensors, written whole, checked when read.
+
+A folder of checkpoints looks like this:
+
+```
+checkpoint-0000000007.json          the tree, and the SHA-256 of every file it needs
+checkpoint-0000000007.safetensors   the tree's tensors
+versions/0000000003-5f0c….safetensors   the weights of an earlier version; written once
+```
+
+The JSON file is written last and makes a checkpoint valid; the last two are
+kept. Reading takes the newest whose files are all as they were written, and
+says so if an older one had to serve. A version's file carries a part of its
+own SHA-256 in its name, so that another run in the same folder never writes over
+what an older checkpoint still needs. Nothing is ever unpickled.
+"""
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load as load_bytes
+from safetensors.torch import save as save_bytes
+from torch import Tensor
+
+from unstale.errors import CheckpointError
+from unstale.files import remove_temporaries, sha256_of, write_json, write_whole
+from unstale.params import Params
+from unstale.server.tree import put_tensors, take_tensors
+
+logger = logging.getLogger(__name__)
+
+FORMAT = 1
+KEPT = 2
+
+ReadParams = Callable[[], Params]
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
+    """Write named tensors to a safetensors file in one step; return its SHA-256."""
+    return write_whole(path, tensor_bytes(tensors))
+
+
+def tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
+    """Return named tensors as the content of a safetensors file."""
+    # Cloned: safetensors refuses tensors that share memory, as equal parts of a state may.
+    return save_bytes({n: t.detach().cpu().contiguous().clone() for n, t in tensors.items()})
+
+
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    """Read a safetensors file; every tensor owns its (aligned) memory."""
+    return {n: t.clone() for n, t in load_bytes(path.read_bytes()).items()}
+
+
+class Checkpoints:
+    """One folder of checkpoints, as one process writes and reads it.
+
+    It remembers which version files it wrote or restored itself, so that those are not
+    written again; a file of the same name that somebody else left is never trusted.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._own: dict[int, tuple[str, str]] = {}  # version -> its file and SHA-256
+        self._damaged: set[int] = set()  # checkpoints that `read` passed over
+
+    def write(self, tree: Mapping[str, Any], versions: Mapping[int, ReadParams]) -> Path:
+        """Write a checkpoint and return the path of its JSON file.
+
+        Args:
+            tree: String-keyed dicts and lists with tensors and JSON values as leaves.
+            versions: Earlier global models by version, each read only if not yet on disk.
+        """
+        folder = self.folder
+        folder.mkdir(parents=True, exist_ok=True)
+        for place in (folder, folder / "versions"):
+            remove_temporaries(place)
+        number = max(_numbers(folder), default=0) + 1
+        own: dict[int, tuple[str, str]] = {}
+        for version, read in versions.items():
+            known = self._own.get(version)
+            if known is None or not (folder / known[0]).is_file():
+                content = tensor_bytes(read())
+                digest = hashlib.sha256(content).hexdigest()
+                known = f"versions/{number_text(version)}-{digest[:16]}.safetensors", digest
+                write_whole(folder / known[0], content)
+            own[version] = known
+        self._own = own
+        tensors: dict[str, Tensor] = {}
+        body = take_tensors(tree, tensors)
+        stem = f"checkpoint-{number_text(number)}"
+        digest = save_tensors(folder / f"{stem}.safetensors", tensors)
+        files = {**dict(own.values()), f"{stem}.safetensors": digest}
+        record = {"format": FORMAT, "files": files, "tree": body}
+        path = folder / f"{stem}.json"
+        write_json(path, {**record, "digest": _digest(record)})
+        _forget_old(folder, self._damaged)
+        return path
+
+    def read(self) -> tuple[dict[str, Any], dict[int, ReadParams]]:
+        """Return the newest sound checkpoint's tree and its versions.
+
+        Raises:
+            CheckpointError: If there is none; says what is wrong with each.
+        """
+        numbers = sorted(_numbers(self.folder), reverse=True)
+        if not numbers:
+            raise CheckpointError(
+                "A folder of checkpoints should hold checkpoint-*.json. "
+                f"Found none in {self.folder}."
+            )
+        faults: list[str] = []
+        for number in numbers:
+            path = self.folder / f"checkpoint-{number_text(number)}.json"
+            try:
+                content = _read_sound(path)
+            except (
+                OSError,
+                ValueError,
+                KeyError,
+                TypeError,
+                AttributeError,
+                CheckpointError,
+            ) as error:
+                faults.append(f"{path.name}: {error}")
+                self._damaged.add(number)
+                continue
+            if faults:
+                logger.warning(
+                    "Damaged checkpoint passed over (%s); went back to %s.", faults[0], path.name
+                )
+            return self._restore(path, content)
+        raise CheckpointError(
+            f"At least one checkpoint in {self.folder} should be readable. All are damaged:\n"
+            + "\n".join(f"- {fault}" for fault in faults)
+            + "\nRestore the folder from a backup, or start anew in an empty one."
+        )
+
+    def _restore(
+        self, path: Path, content: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[int, ReadParams]]:
+        tensors = load_tensors(path.with_suffix(".safetensors"))
+        self._own = {
+            int(Path(name).stem.partition("-")[0]): (name, digest)
+            for name, digest in content["files"].items()
+            if name.startswith("versions/")
+        }
+        versions: dict[int, ReadParams] = {
+            version: partial(load_tensors, self.folder / name)
+            for version, (name, _) in self._own.items()
+        }
+        return put_tensors(content["tree"], tensors), versions
+
+
+def number_text(number: int) -> str:
+    """Return a number as file names carry it, so that they sort."""
+    return f"{number:010d}"
+
+
+def exists(folder: Path) -> bool:
+    """Return whether a folder holds a checkpoint, sound or not."""
+    return bool(_numbers(folder))
+
+
+def _read_sound(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    digest = content.pop("digest")
+    if digest != _digest(content):
+        raise CheckpointError("its content does not match its digest")
+    if content["format"] != FORMAT:
+        raise CheckpointError(f"its format is {content['format']}, this version reads {FORMAT}")
+    for name, expected in content["files"].items():
+        if sha256_of(path.parent / name) != expected:
+            raise CheckpointError(f"{name} is not as it was written")
+    return content
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _numbers(folder: Path) -> list[int]:
+    found = (path.stem.removeprefix("checkpoint-") for path in folder.glob("checkpoint-*.json"))
+    return [int(number) for number in found if number.isdigit()]
+
+
+def _forget_old(folder: Path, damaged: set[int]) -> None:
+    # A damaged one must not take the place of a sound one among those kept.
+    numbers = sorted(_numbers(folder), key=lambda number: (number not in damaged, number))
+    for number in numbers[:-KEPT]:
+        for ending in ("json", "safetensors"):
+            (folder / f"checkpoint-{number_text(number)}.{ending}").unlink(missing_ok=True)
+    needed: set[str] = set()
+    for number in numbers[-KEPT:]:
+        path = folder / f"checkpoint-{number_text(number)}.json"
+        try:
+            needed.update(json.loads(path.read_text(encoding="utf-8"))["files"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # a damaged one needs nothing any more
+    for path in [*folder.glob("versions/*.safetensors"), *folder.glob("checkpoint-*.safetensors")]:
+        if path.relative_to(folder).as_posix() not in needed:
+            path.unlink(missing_ok=True)

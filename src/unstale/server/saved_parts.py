@@ -1,0 +1,66 @@
+"""The parts of a server as parts of a checkpoint's tree, and back."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+from unstale.errors import CheckpointError
+from unstale.params import Params
+from unstale.server.checkpoint import ReadParams
+from unstale.server.history import History
+from unstale.training.local import LocalSpec
+from unstale.updates import Update
+
+
+def update_tree(update: Update) -> dict[str, Any]:
+    """Return an update's fields; `Update(**tree)` makes it again."""
+    return {f.name: getattr(update, f.name) for f in dataclasses.fields(update)}
+
+
+def recipe_tree(local: LocalSpec) -> dict[str, Any]:
+    """Return a recipe's fields; a loss that is a function is left out."""
+    tree = {f.name: getattr(local, f.name) for f in dataclasses.fields(local)}
+    return tree if isinstance(local.loss, str) else {**tree, "loss": None}
+
+
+def recipe_of(tree: Mapping[str, Any]) -> LocalSpec:
+    """Return the recipe that `recipe_tree` wrote down.
+
+    Raises:
+        CheckpointError: If its loss was a function.
+    """
+    if tree["loss"] is None:
+        raise CheckpointError(
+            "The loss of a checkpoint should be a name. It was a function. "
+            "Pass the recipe: Server.load(dir, local=...)."
+        )
+    return LocalSpec(**{**tree, "betas": tuple(tree["betas"])})
+
+
+def check_fits(model: nn.Module, params: Params) -> None:
+    """Raise unless the model has the parameters of a checkpoint."""
+    found = {name: tuple(p.shape) for name, p in model.named_parameters()}
+    wanted = {name: tuple(p.shape) for name, p in params.items()}
+    if found != wanted:
+        odd = sorted(n for n in {*found, *wanted} if found.get(n) != wanted.get(n))
+        raise CheckpointError(
+            "The model should have the parameters that the checkpoint has. Found others in "
+            f"{odd[:5]}. Pass the model that was saved."
+        )
+
+
+def readers(history: History) -> dict[int, ReadParams]:
+    """Return for each version that is kept how to read it, when its turn comes."""
+
+    def reader(version: int) -> ReadParams:
+        def read() -> Params:
+            params = history.get(version)
+            if params is None:
+                raise CheckpointError(f"Version {version} vanished while it was being saved.")
+            return params
+
+        return read
+
+    return {version: reader(version) for version in history.store.versions}

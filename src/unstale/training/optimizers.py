@@ -1,0 +1,64 @@
+"""Optimiser steps as pure functions: gradients and memory in, moves and memory out.
+
+Only elementwise arithmetic, so they can be differentiated through and work on
+weights with or without a leading dimension of clients. Each equals its
+namesake in `torch.optim` to rounding.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from unstale.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from unstale.training.local import LocalSpec
+
+Memory = Mapping[str, Any]
+# (gradients, memory, spec) -> (what to add to the weights, new memory)
+Updater = Callable[[Mapping[str, Tensor], Memory, "LocalSpec"], tuple[dict[str, Tensor], Memory]]
+
+
+def sgd(
+    grads: Mapping[str, Tensor], memory: Memory, spec: "LocalSpec"
+) -> tuple[dict[str, Tensor], Memory]:
+    """Return `-lr·v` with `v ← momentum·v + g` (`v = g` at the first step)."""
+    if spec.momentum and memory:
+        grads = {n: spec.momentum * memory["velocity"][n] + g for n, g in grads.items()}
+    return {n: -spec.lr * g for n, g in grads.items()}, {"velocity": grads}
+
+
+def adam(
+    grads: Mapping[str, Tensor], memory: Memory, spec: "LocalSpec"
+) -> tuple[dict[str, Tensor], Memory]:
+    """Return Adam's move with bias-corrected first and second moments."""
+    b1, b2 = spec.betas
+    step = memory.get("step", 0) + 1
+    if step == 1:
+        first = {n: (1 - b1) * g for n, g in grads.items()}
+        second = {n: (1 - b2) * g * g for n, g in grads.items()}
+    else:
+        first = {n: b1 * memory["first"][n] + (1 - b1) * g for n, g in grads.items()}
+        second = {n: b2 * memory["second"][n] + (1 - b2) * g * g for n, g in grads.items()}
+    moves = {}
+    for n in grads:
+        # The tiny constant keeps the derivative of the root finite where a gradient is zero;
+        # it is far below rounding of any second moment that matters.
+        root = (second[n] / (1 - b2**step) + _tiny(second[n])).sqrt()
+        moves[n] = -spec.lr / (1 - b1**step) * first[n] / (root + spec.eps)
+    return moves, {"step": step, "first": first, "second": second}
+
+
+def _tiny(like: Tensor) -> float:
+    return 1e-38 if like.element_size() < 8 else 1e-300
+
+
+UPDATERS: dict[str, Updater] = {"sgd": sgd, "adam": adam}
+
+
+def updater_of(name: str) -> Updater:
+    """Return the updater of that name."""
+    if name not in UPDATERS:
+        raise UnknownNameError("LocalSpec: `optimizer`", name, UPDATERS)
+    return UPDATERS[name]

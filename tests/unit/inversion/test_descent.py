@@ -1,0 +1,82 @@
+"""How far an iteration moves, and when a fit is left as it is."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from unstale.inversion import Inversion, convert_many
+from unstale.inversion.descent import Descent, make_buffers
+from unstale.inversion.starts import grey
+from unstale.inversion.target import target_of
+from unstale.inversion.unroll import one_by_one
+from unstale.seeding import generator
+from unstale.training.model_checks import trainable_names
+
+
+def first_move(problem, **changes) -> tuple[torch.Tensor, float]:
+    """Return what one iteration moves, and the loss from which it does."""
+    settings = Inversion(sparsity=0, bounded=False, **changes)
+    request = problem.request("a", 20)
+    target = target_of(request.base, request.delta, trainable_names(problem.model), 0.0)
+    start = grey(problem.inputs, 20, 0.05, generator(0, "start"))
+    buffers = make_buffers([[target]], [start], settings, 5, warm=False)
+    unroll = one_by_one(problem.model, settings.local_for(problem.local, 40))
+    before = buffers.rows.clone()
+    Descent(unroll, problem.inputs, settings, 20, buffers.rows)(buffers)
+    return buffers.rows - before, float(buffers.losses[0, 0])
+
+
+def test_steps_shrink_with_the_loss(problem):
+    whole, loss = first_move(problem, shrink_steps_below=0.0)
+    assert whole.abs().max() > 0
+    above, _ = first_move(problem, shrink_steps_below=loss / 2)
+    assert torch.equal(above, whole)
+    below, _ = first_move(problem, shrink_steps_below=4 * loss)
+    torch.testing.assert_close(below, whole / 4)
+
+
+def test_the_bound_counts_for_each_term(problem):
+    whole, loss = first_move(problem, objective="l2+l1", shrink_steps_below=0.0)
+    below, _ = first_move(problem, objective="l2+l1", shrink_steps_below=loss)
+    torch.testing.assert_close(below, whole / 2)
+
+
+@pytest.mark.parametrize(("good_loss", "iterations"), [(0.0, 30), (0.9, 7)])
+def test_a_good_warm_fit_is_left_as_it_is(problem, good_loss, iterations):
+    """From `warm_min_iterations` on, also between looks at plateaus; first fits are not cut."""
+    settings = Inversion(
+        sparsity=0,
+        iterations=35,
+        warm_iterations=30,
+        warm_min_iterations=7,
+        good_loss=good_loss,
+        tolerance=0,
+    )
+    (cold,) = convert_many(
+        problem.model, [problem.request("a", 10)], settings=settings, **problem.parts
+    )
+    assert cold.iterations == 35
+    warm = problem.request("a", 20, warm=cold.surrogate)
+    (found,) = convert_many(problem.model, [warm], settings=settings, **problem.parts)
+    assert found.warm
+    assert found.iterations == iterations
+
+
+def test_a_poor_warm_fit_goes_on_beside_a_good_one(problem):
+    settings = Inversion(
+        sparsity=0, warm_iterations=30, warm_min_iterations=5, tolerance=0, restart_loss=0
+    )
+    first = convert_many(
+        problem.model, [problem.request(c, 18) for c in "ab"], settings=settings, **problem.parts
+    )
+    foreign = first[1].surrogate  # of another class: a poor place to begin
+    together = [
+        problem.request("a", 20, warm=first[0].surrogate),
+        problem.request("a", 20, warm=foreign),
+    ]
+    good, poor = convert_many(problem.model, together, settings=settings, **problem.parts)
+    assert good.iterations < poor.iterations == 30
+    lax = dataclasses.replace(settings, good_loss=2.0)
+    both = convert_many(problem.model, together, settings=lax, **problem.parts)
+    assert [one.iterations for one in both] == [5, 5]

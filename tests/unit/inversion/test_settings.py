@@ -1,0 +1,63 @@
+"""Settings check themselves, and size surrogates and recipes."""
+
+import pytest
+
+import unstale as us
+from unstale.errors import ConfigError, UnknownNameError
+from unstale.inversion import Inversion, preset
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"iterations": 0}, "`iterations` should be a positive integer"),
+        ({"history": 1.0}, "`history` should be a positive integer"),
+        ({"min_samples": 9, "max_samples": 8}, "`min_samples`"),
+        ({"lr": 0.0}, "`lr` should be above 0"),
+        ({"label_lr": float("nan")}, "`label_lr` should be above 0"),
+        ({"noise": -1.0}, "`noise`"),
+        ({"patience": -1}, "`patience`"),
+        ({"max_lr_cuts": -1}, "`max_lr_cuts`"),
+        ({"sparsity": 1.0}, "sparsity"),
+        ({"sample_share": 0.0}, "`sample_share`"),
+        ({"max_seconds": 0.0}, "`max_seconds`"),
+    ],
+)
+def test_bad_settings_are_refused(fields, message):
+    with pytest.raises(ConfigError, match=message):
+        Inversion(**fields)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"objective": "l3"}, {"optimizer": "adm"}, {"start": "gray"}, {"schedule": "cos"}],
+)
+def test_unknown_names_are_refused(fields):
+    with pytest.raises(UnknownNameError):
+        Inversion(**fields)
+
+
+def test_samples_are_half_within_bounds():
+    settings = Inversion(min_samples=8, max_samples=100)
+    assert [settings.num_samples(n) for n in (1, 40, 450)] == [8, 20, 100]
+
+
+def test_the_surrogate_takes_the_clients_steps():
+    settings = Inversion(min_samples=1, max_samples=1000)
+    full = settings.local_for(us.LocalSpec(epochs=5), 450)
+    assert (full.num_steps(225), full.batch_size) == (5, None)
+    # 450 in batches of 32 are 15 a pass; 225 samples in 15 batches are 15 each.
+    batched = settings.local_for(us.LocalSpec(epochs=5, batch_size=32), 450)
+    assert (batched.num_steps(225), batched.batch_size) == (75, 15)
+
+
+def test_the_presets():
+    paper = preset("paper", iterations=500)
+    assert (paper.optimizer, paper.objective, paper.start) == ("signed", "l1", "gaussian")
+    assert (paper.history, paper.schedule, paper.iterations) == (1, "paper", 500)
+    assert preset("default") == Inversion()
+    thorough, default = preset("thorough"), Inversion()
+    assert (thorough.history, thorough.max_samples) > (default.history, default.max_samples)
+    assert thorough.sparsity == default.sparsity  # more work, never less privacy
+    with pytest.raises(UnknownNameError, match="Did you mean 'paper'"):
+        preset("papr")

@@ -1,0 +1,176 @@
+"""The method `convert`: its parts, each of which can be turned off alone."""
+
+import dataclasses
+import json
+
+import pytest
+import torch
+from late_world import INPUTS, LOCAL, model_of, samples
+
+import unstale as us
+from unstale.errors import ConfigError, UnknownNameError
+from unstale.inversion.settings import PRESETS
+from unstale.methods import Convert, OnlyUnique, SwitchBack
+from unstale.methods.conversion import ConvertAll
+from unstale.methods.description import describe_method, rebuild_method
+from unstale.params import cosine_distance
+
+FEW = {"iterations": 40, "warm_iterations": 10, "sparsity": 0}
+
+
+def names(part):
+    found = [type(part).__name__]
+    while hasattr(part, "inner"):
+        part = part.inner
+        found.append(type(part).__name__)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("settings", "parts"),
+    [
+        ({}, ["SwitchBack", "OnlyUnique", "ConvertAll"]),
+        ({"unique": False}, ["SwitchBack", "ConvertAll"]),
+        ({"switch": False}, ["OnlyUnique", "ConvertAll"]),
+        ({"unique": False, "switch": False}, ["ConvertAll"]),
+    ],
+)
+def test_each_part_can_be_turned_off_alone(settings, parts):
+    assert names(us.method("convert", **settings).compensator.composed) == parts
+
+
+def test_every_setting_reaches_its_part():
+    part = us.method(
+        "convert",
+        lr=0.01,
+        history=2,
+        max_growth=3.0,
+        unique_threshold=0.9,
+        unique_unknown="keep",
+        unique_rule="nearest",
+        switch_window=0.2,
+        switch_disparity="l2",
+        switch_patience=5,
+        switch_keep=3,
+        switch_match_window=0.5,
+    ).compensator
+    inner = ConvertAll(lr=0.01, history=2, max_growth=3.0)
+    unique = OnlyUnique(inner, 0.9, "keep", "nearest")
+    assert part.composed == SwitchBack(unique, 0.2, "l2", 5, 3, 0.5)
+    own = {f.name for f in dataclasses.fields(Convert)} - {
+        f.name for f in dataclasses.fields(ConvertAll)
+    }
+    assert {n for n in own if n not in ("unique", "switch")} == {
+        *(f"switch_{f.name}" for f in dataclasses.fields(SwitchBack) if f.name != "inner"),
+        *(f"unique_{f.name}" for f in dataclasses.fields(OnlyUnique) if f.name != "inner"),
+    }
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"unique_threshold": -1},
+        {"unique_rule": "median"},
+        {"switch_window": -1},
+        {"max_growth": -1},
+        {"lr": 0},
+    ],
+)
+def test_a_wrong_setting_of_a_part_is_refused_at_once(wrong):
+    with pytest.raises(ConfigError):
+        us.method("convert", **wrong)
+
+
+def test_a_preset_goes_below_what_is_given():
+    found = us.method("convert", preset="paper", iterations=500)
+    part = found.compensator
+    wanted = {**PRESETS["paper"], "iterations": 500}
+    assert {name: getattr(part, name) for name in wanted} == wanted
+    assert found.settings == {"preset": "paper", "iterations": 500}
+    assert us.method("convert", preset="default") != found
+    assert us.method("convert", preset="default").compensator == us.method("convert").compensator
+
+
+def test_an_unknown_preset_names_the_nearest_and_others_have_none():
+    with pytest.raises(UnknownNameError, match="Did you mean 'paper'"):
+        us.method("convert", preset="papr")
+    with pytest.raises(UnknownNameError, match="setting of method 'drop'"):
+        us.method("drop", preset="paper")
+    with pytest.raises(UnknownNameError, match="Did you mean 'preset'"):
+        us.method("convert", presets="paper")
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        us.method("convert", preset="paper", sparsity=0.5, max_seconds=2.0, switch=False),
+        us.method("convert", unique_rule="nearest"),
+        us.Method(us.chain(us.only_unique(us.switch_back(ConvertAll(history=2))), us.Drop(9))),
+    ],
+)
+def test_it_can_be_written_down_and_made_again(method):
+    again = rebuild_method(json.loads(json.dumps(describe_method(method), allow_nan=False)))
+    assert again == method
+    assert again.settings == method.settings
+
+
+def play(server, rounds, told, tau=4, save=None):
+    """Fast clients of two classes and a slow one of the third; return its notes by round."""
+    seen = []
+    for _ in range(rounds):
+        now = server.version
+        for client, label in (("f0", 0), ("f1", 1), ("s", 2)):
+            version, weights = server.check_out(client)
+            delta = us.local_update(server.model, weights, *samples(label, client), LOCAL)
+            late = tau if client == "s" else 0
+            told.append((now + late, us.Update(client, version, delta, 12)))
+        due = [update for at, update in told if at == now]
+        told[:] = [(at, update) for at, update in told if at != now]
+        for update in due:
+            assert server.submit(update).accepted
+        report = server.step()
+        seen.append([(n.kind, n.base_version) for n in report.notes if n.client_id == "s"])
+        if save is not None:
+            executor, model = server.executor, server.model
+            server.save(save)
+            server = us.Server.load(save, model, executor=executor)
+    return server, seen
+
+
+def slow_server(method):
+    model = model_of()
+    with torch.no_grad():
+        for i, p in enumerate(model.parameters()):
+            p.copy_(0.5 * torch.randn(p.shape, generator=torch.Generator().manual_seed(i)))
+    return us.Server(model, method, local=LOCAL, inputs=INPUTS, seed=1)
+
+
+def test_a_slow_client_is_converted_and_its_error_drops():
+    errors = {}
+    for name, settings in (("unweighted", {}), ("convert", FEW)):
+        server = slow_server(us.method(name, **settings))
+        told = []
+        server, seen = play(server, 6, told)
+        (late,) = [u for at, u in told if at == server.version]
+        server.submit(late)
+        truth = us.local_update(server.model, server.params, *samples(2, "s"), LOCAL)
+        used = {u.client_id: u.delta for u in server.step().updates}["s"]
+        errors[name] = cosine_distance(used, truth) / cosine_distance(late.delta, truth)
+    assert seen[:4] == [[]] * 4, "before its first arrival nothing comes"
+    assert ("converted", 0) in seen[4]
+    assert errors["unweighted"] == 1
+    assert errors["convert"] < 0.5
+
+
+def test_a_run_goes_on_bit_by_bit_from_what_was_saved(tmp_path):
+    settings = {"iterations": 6, "warm_iterations": 3, "history": 3, "max_loss": 9.0}
+    ends = []
+    for save in (None, tmp_path):
+        server, seen = play(slow_server(us.method("convert", **settings)), 9, [], save=save)
+        ends.append((server.params, seen, server._state.compensator))
+    (whole, notes, state), (pieces, again, restored) = ends
+    assert all(torch.equal(whole[n], pieces[n]) for n in whole)
+    assert notes == again
+    assert ("measured", 4) in notes[8], "the truth for version 4 came at version 8"
+    assert sum(kind == "converted" for of_round in notes for kind, _ in of_round) == 5
+    assert state.keys() == restored.keys() == {"inner", "clients"}
