@@ -27,7 +27,7 @@ from unstale.inversion import InputSpec
 from unstale.methods import Compensator, ConvertAll, FirstOrder
 from unstale.methods.conversion.uniqueness_rules import distances, mean_direction, unit
 from unstale.seeding import derive, numpy_generator
-from unstale.server.step import Report
+from unstale.server.report import Report
 from unstale.sim import Scenario, ScenarioSpec, Simulation
 from unstale.sim.cohort import Cohort, SampledCohort, WholeCohort
 from unstale.sim.latency import ConstantLatency

@@ -32,7 +32,15 @@ if TYPE_CHECKING:
         switch_back,
     )
     from unstale.params import Params, params_of
-    from unstale.server import HistorySpec, Limits, Report, Server, ServerState, step
+    from unstale.server import (
+        HistorySpec,
+        Limits,
+        Report,
+        Server,
+        ServerSettings,
+        ServerState,
+        step,
+    )
     from unstale.training import LocalSpec, check_model, local_update
     from unstale.updates import Note, Outcome, Receipt, ServerView, Update
 
@@ -65,7 +73,15 @@ _HOMES = {
         "switch_back",
     ),
     "unstale.params": ("Params", "params_of"),
-    "unstale.server": ("HistorySpec", "Limits", "Report", "Server", "ServerState", "step"),
+    "unstale.server": (
+        "HistorySpec",
+        "Limits",
+        "Report",
+        "Server",
+        "ServerSettings",
+        "ServerState",
+        "step",
+    ),
     "unstale.training": ("LocalSpec", "check_model", "local_update"),
     "unstale.updates": ("Note", "Outcome", "Receipt", "ServerView", "Update"),
 }
@@ -101,6 +117,7 @@ __all__ = [
     "Receipt",
     "Report",
     "Server",
+    "ServerSettings",
     "ServerState",
     "ServerView",
     "SigmoidWeight",

@@ -5,7 +5,7 @@ All are records: frozen, and never changed after they are made.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch import nn
@@ -57,14 +57,27 @@ class Receipt:
     """Empty if accepted; else a short name of the reason, as the report counts it."""
 
 
+NoteKind = Literal[
+    "weighted",  # its weight in the average was lowered
+    "compensated",  # corrected by a formula
+    "converted",  # replaced by an estimate from a surrogate
+    "kept",  # used as it came, since other clients hold the like
+    "fallback",  # could not be compensated: used as it came, or dropped
+    "dropped",  # thrown away for its staleness
+    "measured",  # an earlier estimate for this client was compared with what came now
+    "switched",  # the stale update has a share again: estimates have become worse
+    "discarded",  # the whole round's result was not finite
+]
+"""All kinds of notes; the report page and the log know no others."""
+NOTE_KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
+
+
 @dataclass(frozen=True, slots=True)
 class Note:
     """One thing that a compensator or aggregator did to one update."""
 
-    kind: str
-    """`weighted`, `compensated`, `converted`, `dropped` or `fallback`; `kept` as it came since
-    others hold the like; `measured` by an update that came later, `switched` back to what
-    came; `discarded` where the whole round's result was not finite."""
+    kind: NoteKind
+    """What was done."""
     client_id: str
     base_version: int
     detail: Mapping[str, Any] = field(default_factory=dict)

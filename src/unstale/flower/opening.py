@@ -52,14 +52,4 @@ def rebuilt_server(given: Server, model: nn.Module, saved: Saved) -> Server:
                 f"A run should go on with the {what} it began with: {wanted!r}. Found {found!r}. "
                 "Use the same, or choose another folder."
             )
-    server = Server.from_tree(
-        tree,
-        versions,
-        model,
-        method=given.method,
-        local=given.local,
-        background=given.background,
-    )
-    # Bounds may be changed between two parts of a run.
-    server.limits, server.inputs, server.executor = given.limits, given.inputs, given.executor
-    return server
+    return Server.from_tree(tree, versions, model, given.settings)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from unstale.server.step import Report
+from unstale.server.report import Report
 
 # In every line, None where a round was not evaluated; the report page is drawn from them.
 SCORES = ("accuracy", "affected_accuracy", "class_accuracy", "loss")

@@ -29,7 +29,7 @@ from unstale.run_folder import (
     write_surrogates,
 )
 from unstale.server import Server
-from unstale.server.step import Report
+from unstale.server.report import Report
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from unstale.flower.run_log import RunLog
 from unstale.flower.server_log import join_flowers_log, log_round
 from unstale.flower.work_tickets import Arrival
 from unstale.server import Server
-from unstale.server.step import Report
+from unstale.server.report import Report
 
 logger = logging.getLogger(__name__)
 

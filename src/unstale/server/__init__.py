@@ -2,7 +2,9 @@
 
 from unstale.server.checks import Limits
 from unstale.server.history import HistorySpec
+from unstale.server.report import Report
 from unstale.server.server import Server
-from unstale.server.step import Report, ServerState, step
+from unstale.server.settings import ServerSettings
+from unstale.server.step import ServerState, step
 
-__all__ = ["HistorySpec", "Limits", "Report", "Server", "ServerState", "step"]
+__all__ = ["HistorySpec", "Limits", "Report", "Server", "ServerSettings", "ServerState", "step"]

@@ -7,9 +7,15 @@ from typing import Any
 from torch import nn
 
 from unstale.errors import CheckpointError
+from unstale.executors import Background, Executor
+from unstale.inversion import InputSpec
+from unstale.methods import Method
+from unstale.methods.description import rebuild_method
 from unstale.params import Params
 from unstale.server.checkpoint import ReadParams
-from unstale.server.history import History
+from unstale.server.checks import Limits
+from unstale.server.history import History, HistorySpec
+from unstale.server.settings import ServerSettings
 from unstale.training.local import LocalSpec
 from unstale.updates import Update
 
@@ -64,3 +70,28 @@ def readers(history: History) -> dict[int, ReadParams]:
         return read
 
     return {version: reader(version) for version in history.store.versions}
+
+
+def settings_of(
+    tree: Mapping[str, Any],
+    *,
+    method: str | Method | None = None,
+    local: LocalSpec | None = None,
+    executor: Executor | None = None,
+    background: Background | None = None,
+) -> ServerSettings:
+    """Return the settings that a checkpoint holds; what is given goes before.
+
+    Raises:
+        CheckpointError: If method or loss were made of code that has no registered name.
+    """
+    return ServerSettings(
+        rebuild_method(tree["method"]) if method is None else method,
+        recipe_of(tree["local"]) if local is None else local,
+        HistorySpec(**tree["history"]),
+        Limits(**tree["limits"]),
+        None if tree["inputs"] is None else InputSpec(**tree["inputs"]),
+        executor,
+        background,
+        tree["seed"],
+    )

@@ -13,11 +13,11 @@ from unstale.errors import ConfigError
 from unstale.executors import Executor
 from unstale.executors.background import Background
 from unstale.inversion import InputSpec, Surrogate
-from unstale.methods import Compensator, Method, as_method
+from unstale.methods import Compensator, Method
 from unstale.methods.aggregate import Aggregator
 from unstale.methods.base import surrogates_of
 from unstale.methods.conversion.prefit import Preparation, preparation_of
-from unstale.methods.description import describe_method, rebuild_method
+from unstale.methods.description import describe_method
 from unstale.params import Params, clone, params_of
 from unstale.seeding import generator
 from unstale.server.awaiting_fit import Held
@@ -25,8 +25,10 @@ from unstale.server.checkpoint import Checkpoints, ReadParams
 from unstale.server.checks import Limits, check_update, is_client_id, refuse, shown
 from unstale.server.history import History, HistorySpec
 from unstale.server.open_work import Tickets
-from unstale.server.saved_parts import check_fits, readers, recipe_of, recipe_tree, update_tree
-from unstale.server.step import Report, ServerState, initial_state, step
+from unstale.server.report import Report
+from unstale.server.saved_parts import check_fits, readers, recipe_tree, settings_of, update_tree
+from unstale.server.settings import ServerSettings
+from unstale.server.step import ServerState, initial_state, step
 from unstale.training.local import LocalSpec
 from unstale.training.model_checks import check_model
 from unstale.updates import Receipt, ServerView, Update
@@ -65,8 +67,6 @@ class Server:
         (1, 1, {'repeated': 1})
     """
 
-    executor: Executor | None = None
-
     def __init__(
         self,
         model: nn.Module,
@@ -82,45 +82,82 @@ class Server:
         background: Background | None = None,
         seed: int = 0,
     ) -> None:
+        settings = ServerSettings(
+            _chosen(method, compensator, aggregator),
+            local or LocalSpec(),
+            history or HistorySpec(),
+            limits or Limits(),
+            inputs,
+            executor,
+            background,
+            int(seed),
+        )
+        self._begin(model, settings, params_of(model))
+
+    @classmethod
+    def from_settings(
+        cls, model: nn.Module, settings: ServerSettings, params: Params | None = None
+    ) -> "Server":
+        """Return a new server of version 0.
+
+        Args:
+            model: The global model; lends its structure and its initial weights.
+            settings: How the server works.
+            params: Initial weights instead of the model's own.
+        """
+        server = cls.__new__(cls)
+        server._begin(model, settings, params_of(model) if params is None else clone(params))
+        return server
+
+    def _begin(self, model: nn.Module, settings: ServerSettings, params: Params) -> None:
         check_model(model)
-        if method is not None and (compensator is not None or aggregator is not None):
-            raise ConfigError("Server: give `method`, or `compensator` and `aggregator`, not both.")
-        parts = {"compensator": compensator, "aggregator": aggregator}
-        chosen = Method(**{k: v for k, v in parts.items() if v is not None})  # type: ignore[arg-type]
-        if method is not None or (compensator is None and aggregator is None):
-            chosen = as_method(method if method is not None else "unweighted")
-        state = initial_state(params_of(model), chosen)
-        self._assemble(model, chosen, local, history, limits, inputs, seed, state, background)
-        self._history.advance(0, state.params, None)
-        self.executor = executor
+        self._assemble(model, settings, initial_state(params, settings.chosen))
+        self._history.advance(0, params, None)
 
     def _assemble(
-        self,
-        model: nn.Module | None,
-        method: Method,
-        local: LocalSpec | None,
-        history: HistorySpec | None,
-        limits: Limits | None,
-        inputs: InputSpec | None,
-        seed: int,
-        state: ServerState,
-        background: Background | None,
+        self, model: nn.Module | None, settings: ServerSettings, state: ServerState
     ) -> None:
         self.model = model
-        self.method = method
-        self.local = local or LocalSpec()
-        self.limits = limits or Limits()
-        self.inputs = inputs
-        self.seed = int(seed)
+        self.settings = settings
+        self.method = settings.chosen
         self._state = state
-        self._history = History(history or HistorySpec(), method.compensator.lookback)
+        self._history = History(settings.history, self.method.compensator.lookback)
         self._tickets = Tickets()
         self._pending: dict[tuple[str, int], Update] = {}
-        self._background = background
-        self._held = Held(background, model)
+        self._held = Held(settings.background, model)
         self._refused: Counter[str] = Counter()
         self._checkpoints: dict[Path, Checkpoints] = {}
         self._lock = threading.RLock()
+
+    @property
+    def local(self) -> LocalSpec:
+        """The recipe that clients run."""
+        return self.settings.local
+
+    @property
+    def limits(self) -> Limits:
+        """Bounds on what clients may send."""
+        return self.settings.limits
+
+    @property
+    def inputs(self) -> InputSpec | None:
+        """What one input of the model looks like."""
+        return self.settings.inputs
+
+    @property
+    def executor(self) -> Executor | None:
+        """Where conversions are computed; None for this process."""
+        return self.settings.executor
+
+    @property
+    def background(self) -> Background | None:
+        """Where surrogates are fitted while rounds go on; None for nowhere."""
+        return self.settings.background
+
+    @property
+    def seed(self) -> int:
+        """Seeds whatever the method draws."""
+        return self.settings.seed
 
     @property
     def version(self) -> int:
@@ -142,11 +179,6 @@ class Server:
         """The versions on which somebody works, oldest first."""
         with self._lock:
             return sorted(self._tickets.outstanding())
-
-    @property
-    def background(self) -> Background | None:
-        """Where surrogates are found while rounds go on; None for nowhere."""
-        return self._background
 
     @property
     def held(self) -> list[tuple[str, int]]:
@@ -278,7 +310,7 @@ class Server:
                 "bytes": store.memory_used,
                 "on_disk": store.on_disk,
             }
-            held = None if self._background is None else len(self._held)
+            held = None if self.background is None else len(self._held)
             return dataclasses.replace(result.report, refused=refused, history=kept, held=held)
 
     def _kept(self, held: set[int]) -> set[int] | None:
@@ -343,11 +375,11 @@ class Server:
         path = Path(folder).resolve()
         checkpoints = Checkpoints(path)
         tree, versions = checkpoints.read()
-        server = cls.from_tree(
-            tree["server"], versions, model, method=method, local=local, background=background
+        settings = settings_of(
+            tree["server"], method=method, local=local, executor=executor, background=background
         )
+        server = cls.from_tree(tree["server"], versions, model, settings)
         server._checkpoints[path] = checkpoints
-        server.executor = executor
         return server
 
     @classmethod
@@ -355,14 +387,10 @@ class Server:
         cls,
         tree: dict[str, Any],
         versions: dict[int, ReadParams],
-        model: nn.Module | None = None,
-        *,
-        method: str | Method | None = None,
-        local: LocalSpec | None = None,
-        background: Background | None = None,
+        model: nn.Module | None,
+        settings: ServerSettings,
     ) -> "Server":
-        """Return the server that `to_tree` described."""
-        chosen = rebuild_method(tree["method"]) if method is None else as_method(method)
+        """Return the server that `to_tree` described, with the given settings."""
         state = ServerState(
             tree["version"], tree["params"], tree["compensator"], tree["aggregator"]
         )
@@ -370,17 +398,7 @@ class Server:
             check_model(model)
             check_fits(model, state.params)
         server = cls.__new__(cls)
-        server._assemble(
-            model,
-            chosen,
-            local if local is not None else recipe_of(tree["local"]),
-            HistorySpec(**tree["history"]),
-            Limits(**tree["limits"]),
-            None if tree["inputs"] is None else InputSpec(**tree["inputs"]),
-            tree["seed"],
-            state,
-            background,
-        )
+        server._assemble(model, settings, state)
         device = next(iter(state.params.values())).device
         for version in sorted(versions):
             params = versions[version]()
@@ -395,3 +413,14 @@ class Server:
         ]:
             server._pending[update.client_id, update.base_version] = update
         return server
+
+
+def _chosen(
+    method: str | Method | None, compensator: Compensator | None, aggregator: Aggregator | None
+) -> str | Method:
+    if compensator is None and aggregator is None:
+        return "unweighted" if method is None else method
+    if method is not None:
+        raise ConfigError("Server: give `method`, or `compensator` and `aggregator`, not both.")
+    parts = {"compensator": compensator, "aggregator": aggregator}
+    return Method(**{k: v for k, v in parts.items() if v is not None})  # type: ignore[arg-type]

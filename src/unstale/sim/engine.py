@@ -203,15 +203,12 @@ class Simulation:
         """Go on from what `to_tree` described."""
         engine = tree["engine"]
         own = set(engine["server_versions"])
-        before = self.server
         self.server = Server.from_tree(
             tree["server"],
             {v: read for v, read in versions.items() if v in own},
             self.model,
-            method=before.method,
-            local=before.local,
+            self.server.settings,
         )
-        self.server.executor = before.executor
         self._jobs = [Job(*job) for job in engine["jobs"]]
         self._lost = [Job(*job) for job in engine["lost"]]
         for version in sorted({job.version for job in self._jobs} & set(versions)):

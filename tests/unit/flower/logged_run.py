@@ -5,7 +5,7 @@ import random
 from pathlib import Path
 
 from unstale.flower.run_log import RunLog
-from unstale.server.step import Report
+from unstale.server.report import Report
 from unstale.updates import Note
 
 SLOW, FAST = "15839247129847120341", ("2918273645546372819", "887766554433221100", "77")

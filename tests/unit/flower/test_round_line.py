@@ -5,7 +5,7 @@ import numpy
 import pytest
 
 from unstale.flower.round_line import MAX_REASON, MAX_REFUSED, round_line
-from unstale.server.step import Report
+from unstale.server.report import Report
 from unstale.updates import Note
 
 
