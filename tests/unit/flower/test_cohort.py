@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unstale.flower.cohort import Cohort, draw
-from unstale.flower.metrics import mean_metrics
+from unstale.flower.rounds import mean_metrics
 
 
 @given(st.sets(st.integers(0, 2**64 - 1), max_size=30), st.integers(1, 40), st.integers(0, 2**32))
