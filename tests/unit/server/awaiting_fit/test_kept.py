@@ -95,7 +95,7 @@ def test_nothing_is_lost_and_nothing_counts_twice(seed, tmp_path):
             return super().map(work, shared, items)
 
     method = us.method("convert", **few(iterations=1, warm_iterations=1)).compensator
-    background = us.Background(Moody(2), max_held=3)
+    background = us.Background(Moody(2), max_waiting=3)
     server = server_of(background, method)
     out, sent, came = [], [], []
     for round_ in range(25):
@@ -110,7 +110,7 @@ def test_nothing_is_lost_and_nothing_counts_twice(seed, tmp_path):
         if dice(5) == 0:
             server.save(tmp_path)
             background.close()
-            background = us.Background(Moody(2), max_held=3)
+            background = us.Background(Moody(2), max_waiting=3)
             server = us.Server.load(tmp_path, model_of(), background=background)
         if dice(2):
             background.wait(20)

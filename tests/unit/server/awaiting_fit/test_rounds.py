@@ -137,7 +137,7 @@ def test_of_each_client_one_is_fitted_at_a_time_and_starts_from_the_one_before(g
 
 
 def test_beyond_the_limit_updates_are_converted_in_the_step(gated):
-    with us.Background(gated, max_held=1) as background:
+    with us.Background(gated, max_waiting=1) as background:
         server = server_of(background)
         stale = [work(server, c) for c in ("s1", "s2", "s3")]
         step(server)
