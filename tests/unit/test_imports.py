@@ -12,7 +12,7 @@ SRC = Path(unstale.__file__).parent
 # Each area may import areas of the rows above it, and itself.
 LAYERS = [
     {"errors", "seeding", "files"},
-    {"params", "data", "models"},
+    {"lazy", "params", "data", "models"},
     {"training", "executors"},
     {"inversion"},
     {"updates"},

@@ -9,7 +9,7 @@ import dataclasses
 from typing import Any
 
 from unstale.errors import CheckpointError
-from unstale.methods.chain import Chain
+from unstale.methods.chaining import Chain
 from unstale.methods.conversion import ConvertAll, OnlyUnique, SwitchBack
 from unstale.methods.registry import METHODS, Method
 
