@@ -119,7 +119,7 @@ def test_late_updates_are_converted_while_rounds_go_on_and_survive_a_resume(tmp_
         return Unstale(
             model(),
             us.ServerSettings(
-                method=us.method("convert", iterations=5),
+                method=us.method("convert", inversion={"iterations": 5}),
                 local=us.LocalSpec(lr=0.1),
                 inputs=us.InputSpec(shape=(2,), classes=3),
                 background=background,
