@@ -18,6 +18,7 @@ _HOMES = {
     "unstale.inversion": ("Conversion", "InputSpec", "Inversion", "Surrogate", "convert"),
     "unstale.methods": (
         "Aggregator",
+        "Budget",
         "Compensator",
         "Convert",
         "Drop",
@@ -30,7 +31,9 @@ _HOMES = {
         "PolynomialWeight",
         "PredictedMove",
         "SigmoidWeight",
+        "Switching",
         "Tiers",
+        "Uniqueness",
         "chain",
         "method",
         "only_unique",
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
     from unstale.inversion import Conversion, InputSpec, Inversion, Surrogate, convert
     from unstale.methods import (
         Aggregator,
+        Budget,
         Compensator,
         Convert,
         Drop,
@@ -68,7 +72,9 @@ if TYPE_CHECKING:
         PolynomialWeight,
         PredictedMove,
         SigmoidWeight,
+        Switching,
         Tiers,
+        Uniqueness,
         chain,
         method,
         only_unique,
@@ -92,6 +98,7 @@ else:
 __all__ = [
     "Aggregator",
     "Background",
+    "Budget",
     "Compensator",
     "Conversion",
     "Convert",
@@ -124,7 +131,9 @@ __all__ = [
     "ServerView",
     "SigmoidWeight",
     "Surrogate",
+    "Switching",
     "Tiers",
+    "Uniqueness",
     "UnstaleError",
     "Update",
     "chain",

@@ -15,10 +15,13 @@ _HOMES = {
     "unstale.methods.base": ("Compensator", "Stateless", "fall_back", "per_update"),
     "unstale.methods.chaining": ("Chain", "chain"),
     "unstale.methods.conversion": (
+        "Budget",
         "Convert",
         "ConvertAll",
         "OnlyUnique",
         "SwitchBack",
+        "Switching",
+        "Uniqueness",
         "only_unique",
         "switch_back",
     ),
@@ -39,10 +42,13 @@ if TYPE_CHECKING:
     from unstale.methods.base import Compensator, Stateless, fall_back, per_update
     from unstale.methods.chaining import Chain, chain
     from unstale.methods.conversion import (
+        Budget,
         Convert,
         ConvertAll,
         OnlyUnique,
         SwitchBack,
+        Switching,
+        Uniqueness,
         only_unique,
         switch_back,
     )
@@ -62,6 +68,7 @@ else:
 __all__ = [
     "METHODS",
     "Aggregator",
+    "Budget",
     "Chain",
     "Compensator",
     "Convert",
@@ -80,7 +87,9 @@ __all__ = [
     "SigmoidWeight",
     "Stateless",
     "SwitchBack",
+    "Switching",
     "Tiers",
+    "Uniqueness",
     "as_method",
     "chain",
     "fall_back",
