@@ -311,7 +311,9 @@ class Server:
                 "on_disk": store.on_disk,
             }
             held = None if self.background is None else len(self._held)
-            return dataclasses.replace(result.report, refused=refused, history=kept, held=held)
+            return dataclasses.replace(
+                result.report, refused=refused, history=kept, awaiting_fit=held
+            )
 
     def _kept(self, held: set[int]) -> set[int] | None:
         return self._tickets.outstanding() | held if self._tickets.ever_used else None

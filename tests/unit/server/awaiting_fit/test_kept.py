@@ -42,7 +42,7 @@ def test_held_updates_survive_a_crash_and_count_once(tmp_path):
             assert background.wait(20)
             reports.append(step(server))
         background.close()
-        told = [(sorted(r.staleness), kinds(r), kinds(r, "t"), r.held) for r in reports]
+        told = [(sorted(r.staleness), kinds(r), kinds(r, "t"), r.awaiting_fit) for r in reports]
         assert refused == ["repeated"] * 3
         assert (server.held, server.outstanding) == ([], [])
         ends.append((told, server.params))
@@ -116,7 +116,7 @@ def test_nothing_is_lost_and_nothing_counts_twice(seed, tmp_path):
             background.wait(20)
         report = server.step()
         came += [(u.client_id, u.base_version) for u in report.updates]
-        assert len(server.held) == report.held <= 3
+        assert len(server.held) == report.awaiting_fit <= 3
         assert set(server.held) | set(came) == set(sent), round_
     while server.held:
         background.wait(20)
