@@ -93,6 +93,21 @@ class Simulation:
         """The number of rounds done, which is the server's version."""
         return self.server.version
 
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        """Clients' work under way, in the order in which it arrives."""
+        return tuple(self._jobs)
+
+    @property
+    def lost(self) -> tuple[Job, ...]:
+        """Work of clients that left, of which the server does not know yet."""
+        return tuple(self._lost)
+
+    @property
+    def client_versions(self) -> list[int]:
+        """The versions that clients at work hold, beside those that the server keeps."""
+        return self._models.versions
+
     def run_round(self, *, evaluate_now: bool = False) -> Round:
         """Run one round and return its line.
 
