@@ -36,8 +36,8 @@ class Note:
     client_id: str
     base_version: int
     detail: Mapping[str, Any] = field(default_factory=dict)
-    """Numbers and words about it, such as the weight, or why it fell back; of some conversions
-    also `curve`, pairs of iteration and loss."""
+    """Numbers and words about it, such as the weight, or the reason of a fallback. Some
+    conversions also have `curve`: pairs of iteration and loss."""
 
     def __post_init__(self) -> None:
         if self.kind not in NOTE_KINDS:
