@@ -1,4 +1,4 @@
-"""How stale the updates were that arrived, as a grid of rounds by staleness.
+"""Staleness of the updates that arrived, as a grid of rounds by staleness.
 
 All methods of a run usually meet the same arrivals, because the clients are the
 same. Methods with equal arrivals share one grid, so the picture is shown once.
@@ -56,6 +56,44 @@ class Arrivals:
         return len(self.columns[0].rows) if self.columns else 0
 
 
+@dataclass(frozen=True, slots=True)
+class StalenessChart:
+    """The grids of a run, each shown for the methods that share it."""
+
+    last_round: int
+    """Where the axis of rounds ends."""
+    grids: tuple[Arrivals, ...]
+    """Those with stale updates, the most shared first; may be empty."""
+    without: tuple[str, ...]
+    """Labels of the methods that met no stale update."""
+
+    key = "staleness"
+    title = "Staleness over time"
+    desc = (
+        "Rounds from left to right, staleness upwards. The deeper a cell, the more "
+        "updates of that staleness arrived in that round. The line is the mean."
+    )
+
+    def name(self, grid: Arrivals) -> str:
+        """Return the methods that share a grid, in words."""
+        if len(grid.labels) == 1:
+            return grid.labels[0]
+        known = sum(len(g.labels) for g in self.grids) + len(self.without)
+        return "all methods" if len(grid.labels) == known else ", ".join(grid.labels)
+
+
+def staleness_chart(run: Run) -> StalenessChart | None:
+    """Return the staleness of what arrived; None where nothing arrived yet."""
+    grids = arrival_grids(run)
+    if not grids:
+        return None
+    return StalenessChart(
+        run.last_round,
+        tuple(grid for grid in grids if grid.has_stale),
+        tuple(label for grid in grids if not grid.has_stale for label in grid.labels),
+    )
+
+
 def arrival_grids(run: Run) -> list[Arrivals]:
     """Return one grid for each distinct pattern of arrivals, the most shared first."""
     groups: list[tuple[list[str], dict[_Step, _Ages]]] = []
@@ -75,7 +113,7 @@ def arrival_grids(run: Run) -> list[Arrivals]:
         else:
             groups.append(([method.label], met))
     groups.sort(key=lambda group: -len(group[0]))
-    return [_grid(labels, known) for labels, known in groups]
+    return [arrival_grid(labels, known) for labels, known in groups]
 
 
 def _agree(one: Mapping[_Step, _Ages], other: Mapping[_Step, _Ages]) -> bool:
@@ -84,7 +122,8 @@ def _agree(one: Mapping[_Step, _Ages], other: Mapping[_Step, _Ages]) -> bool:
     return bool(shared) and all(one[step] == other[step] for step in shared)
 
 
-def _grid(labels: list[str], known: Mapping[_Step, _Ages]) -> Arrivals:
+def arrival_grid(labels: list[str], known: Mapping[_Step, _Ages]) -> Arrivals:
+    """Return the grid of `known`: by (round, seed), how many updates arrived with which staleness."""
     by_round: dict[int, list[_Ages]] = {}
     for (number, _), ages in known.items():
         by_round.setdefault(number, []).append(ages)

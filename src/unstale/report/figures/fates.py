@@ -5,15 +5,15 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from unstale.report.figures.series import over_rounds
 from unstale.report.records import Method, Round, Run
-from unstale.report.series import over_rounds
 
 # More columns than this cannot be told apart.
 MAX_COLUMNS = 120
 
 
 def _switched(record: Round) -> int:
-    """Count updates of clients that use nothing of the estimate any more."""
+    """Count updates of clients of whose estimates nothing is used any more."""
     return sum(gamma == 0 for gamma in record.gamma.values())
 
 
@@ -42,6 +42,36 @@ class Fates:
     """The last round of each column."""
     values: dict[str, tuple[float, ...]]
     """Updates a round by the key of their fate, mean over seeds; what never happened is absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class FateChart:
+    """Columns over rounds, as high as stale updates came, divided by what became of them."""
+
+    last_round: int
+    """Where the axis of rounds ends."""
+    several_seeds: bool
+    """Whether values are means over seeds."""
+    methods: tuple[Fates, ...]
+    """One set of columns for each method that converts; at least one."""
+
+    key = "conversions"
+    title = "Conversions per round"
+    desc = (
+        "Rounds from left to right; a column for each, as high as stale updates came, "
+        "divided by what became of them."
+    )
+
+    @property
+    def fates(self) -> list[tuple[str, str]]:
+        """Key and name of every fate that happened under any method, bottom first."""
+        return [(key, name) for key, name, _ in FATES if any(key in m.values for m in self.methods)]
+
+
+def fate_chart(run: Run) -> FateChart | None:
+    """Return the fates of stale updates; None where no method converts."""
+    found = tuple(f for m in converting(run) if (f := fates_of(run, m.label)).values)
+    return FateChart(run.last_round, len(run.seeds) > 1, found) if found else None
 
 
 def converting(run: Run) -> list[Method]:

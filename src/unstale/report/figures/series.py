@@ -1,4 +1,4 @@
-"""Lines over rounds: the mean over seeds, and the lowest and highest seed as a band."""
+"""Lines over rounds: the mean over seeds, with a band from the lowest seed to the highest."""
 
 import itertools
 import statistics
@@ -19,18 +19,37 @@ Point = tuple[int, float, float, float]
 class Series:
     """One line with its band; all four have the same length."""
 
-    x: tuple[int, ...]
-    """Rounds."""
-    mean: tuple[float, ...]
+    x: tuple[int, ...] = ()
+    """Rounds, or iterations."""
+    mean: tuple[float, ...] = ()
     """Mean over the seeds that have the round."""
-    low: tuple[float, ...]
+    low: tuple[float, ...] = ()
     """The lowest of them."""
-    high: tuple[float, ...]
+    high: tuple[float, ...] = ()
     """The highest of them."""
+
+    @classmethod
+    def of(cls, points: Sequence[Point]) -> "Series":
+        """Build a series from its points."""
+        return cls(
+            x=tuple(p[0] for p in points),
+            mean=tuple(float(p[1]) for p in points),
+            low=tuple(float(p[2]) for p in points),
+            high=tuple(float(p[3]) for p in points),
+        )
 
     def __bool__(self) -> bool:
         """Whether there is anything to draw."""
         return bool(self.x)
+
+    def above_zero(self) -> "Series":
+        """Return the part that a logarithmic axis can show.
+
+        Points whose mean is not above 0 are left out; a band that reaches down to 0 ends
+        at a tenth of the mean.
+        """
+        points = zip(self.x, self.mean, self.low, self.high, strict=True)
+        return Series.of([(x, m, lo if lo > 0 else m / 10, hi) for x, m, lo, hi in points if m > 0])
 
 
 def over_rounds(
@@ -56,7 +75,7 @@ def over_rounds(
         )
         for group in _groups(points, max_points)
     ]
-    return _series(merged)
+    return Series.of(merged)
 
 
 def totals(by_seed: BySeed, count: Callable[[Round], int], max_points: int = MAX_POINTS) -> Series:
@@ -68,20 +87,11 @@ def totals(by_seed: BySeed, count: Callable[[Round], int], max_points: int = MAX
             seeds.setdefault(record.number, []).append(total)
     points = [(at, statistics.fmean(v), min(v), max(v)) for at, v in sorted(seeds.items())]
     if not any(high for *_, high in points):
-        return _series([])
+        return Series()
     # A running total loses nothing when only each group's last round is kept.
-    return _series([group[-1] for group in _groups(points, max_points)])
+    return Series.of([group[-1] for group in _groups(points, max_points)])
 
 
 def _groups(points: Sequence[Point], max_points: int) -> list[Sequence[Point]]:
     size = max(1, -(-len(points) // max_points))
     return [points[start : start + size] for start in range(0, len(points), size)]
-
-
-def _series(points: Sequence[Point]) -> Series:
-    return Series(
-        x=tuple(p[0] for p in points),
-        mean=tuple(float(p[1]) for p in points),
-        low=tuple(float(p[2]) for p in points),
-        high=tuple(float(p[3]) for p in points),
-    )

@@ -1,0 +1,118 @@
+"""How well surrogates were fitted, and how many iterations that took."""
+
+import bisect
+import statistics
+from collections.abc import Sequence
+
+from unstale.report.conversions import Converted
+from unstale.report.figures.fates import converting
+from unstale.report.figures.lines import Axis, Line, LineChart, drawable, rounds_axis
+from unstale.report.figures.series import BySeed, Series, over_rounds
+from unstale.report.records import Round, Run
+
+# Points on a curve; they are dense at the start, where the loss falls.
+POINTS = 28
+
+Curve = Sequence[tuple[int, float]]
+
+
+def fit_charts(run: Run) -> list[LineChart]:
+    """Return loss by iteration, and loss and iterations by round; those that the run recorded."""
+    charts = (_curves_chart(run), _loss_chart(run), _iterations_chart(run))
+    return [chart for chart in charts if chart is not None]
+
+
+def _curves_chart(run: Run) -> LineChart | None:
+    curves = [
+        Line(method.label, curve, variant="warm start" if warm else "")
+        for method in converting(run)
+        for warm in (False, True)
+        if (curve := mean_curve(run.rounds.get(method.label, {}), warm=warm))
+    ]
+    lines = drawable(curves, log=True)
+    if not lines:
+        return None
+    return LineChart(
+        key="fit_curves",
+        title="Loss while fitting",
+        desc="Loss of the fit by iteration, for first conversions of a client and for "
+        "later ones, which begin with the surrogate of the one before.",
+        x=Axis("iteration", high=max(curve.series.x[-1] for curve in curves), log=True),
+        y=Axis("loss, relative to the update", log=True),
+        lines=tuple(lines),
+        size="small",
+    )
+
+
+def _loss_chart(run: Run) -> LineChart | None:
+    lines = [
+        Line(m.label, over_rounds(run.rounds.get(m.label, {}), loss_reached))
+        for m in converting(run)
+    ]
+    y = Axis("loss, relative to the update", log=True)
+    return _over_rounds(run, "fit_loss", "Loss reached", y, drawable(lines, log=True))
+
+
+def _iterations_chart(run: Run) -> LineChart | None:
+    lines = [
+        Line(m.label, over_rounds(run.rounds.get(m.label, {}), iterations_taken))
+        for m in converting(run)
+    ]
+    y = Axis("iterations of a conversion", low=0)
+    return _over_rounds(run, "fit_iterations", "Iterations", y, drawable(lines), decimals=1)
+
+
+def _over_rounds(
+    run: Run, key: str, title: str, y: Axis, lines: Sequence[Line], decimals: int = 4
+) -> LineChart | None:
+    if not lines:
+        return None
+    desc = f"{title} by round: the mean over a round's conversions."
+    return LineChart(
+        key, title, desc, rounds_axis(run), y, tuple(lines), size="small", decimals=decimals
+    )
+
+
+def loss_reached(record: Round) -> float | None:
+    """Return the mean final loss of a round's conversions; None where it had none."""
+    found = [one.loss for one in record.converted if one.loss is not None]
+    return statistics.fmean(found) if found else None
+
+
+def iterations_taken(record: Round) -> float | None:
+    """Return the mean iterations of a round's conversions; None where it had none."""
+    found = [one.iterations for one in record.converted]
+    return statistics.fmean(found) if found else None
+
+
+def conversions(by_seed: BySeed) -> list[Converted]:
+    """Return all conversions of a method."""
+    return [one for rounds in by_seed.values() for record in rounds for one in record.converted]
+
+
+def mean_curve(by_seed: BySeed, *, warm: bool) -> Series:
+    """Return the loss by iteration: the mean, lowest and highest over the recorded curves.
+
+    A fit that stopped early keeps the loss it had.
+    """
+    curves = [one.curve for one in conversions(by_seed) if one.curve and one.warm is warm]
+    if not curves:
+        return Series()
+    last = max(curve[-1][0] for curve in curves)
+    grid = sorted({round(last ** (i / (POINTS - 1))) for i in range(POINTS)})
+    values = [[_at(curve, iteration) for curve in curves] for iteration in grid]
+    return Series(
+        tuple(grid),
+        tuple(statistics.fmean(v) for v in values),
+        tuple(min(v) for v in values),
+        tuple(max(v) for v in values),
+    )
+
+
+def _at(curve: Curve, iteration: int) -> float:
+    """Return the loss at an iteration, interpolated linearly between the recorded ones."""
+    i = bisect.bisect_left(curve, iteration, key=lambda point: point[0])
+    if i == 0 or i == len(curve):
+        return curve[min(i, len(curve) - 1)][1]
+    (before, high), (after, low) = curve[i - 1], curve[i]
+    return high + (low - high) * (iteration - before) / (after - before)
