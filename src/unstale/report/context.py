@@ -9,8 +9,7 @@ from unstale.report.figures.classes import (
     class_accuracy,
     client_chart,
 )
-from unstale.report.figures.fates import FateChart, fate_chart
-from unstale.report.figures.fit import fit_charts
+from unstale.report.figures.conversions import FateChart, fate_chart, fit_charts
 from unstale.report.figures.lines import (
     LineChart,
     accuracy_chart,

@@ -1,7 +1,7 @@
 """The model of a line chart, and the line charts that every run may have.
 
 Those are accuracy, seconds per round, what the server did not use, and the error of stale
-updates. The line charts of conversions are in `fit` and `switching`.
+updates. The line charts of conversions are in `conversions` and `switching`.
 """
 
 from collections.abc import Callable, Iterable

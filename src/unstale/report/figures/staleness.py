@@ -123,7 +123,7 @@ def _agree(one: Mapping[_Step, _Ages], other: Mapping[_Step, _Ages]) -> bool:
 
 
 def arrival_grid(labels: list[str], known: Mapping[_Step, _Ages]) -> Arrivals:
-    """Return the grid of `known`: by (round, seed), how many updates arrived with which staleness."""
+    """Return the grid of `known`: counts of updates by staleness, by (round, seed)."""
     by_round: dict[int, list[_Ages]] = {}
     for (number, _), ages in known.items():
         by_round.setdefault(number, []).append(ages)

@@ -4,8 +4,7 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 
-from unstale.report.figures.fates import converting, reasons
-from unstale.report.figures.fit import conversions
+from unstale.report.figures.conversions import conversions, converting, reasons
 from unstale.report.figures.lines import STALE_ERROR, USED_ERROR
 from unstale.report.html.tables import Cell, Column, Row, Table, counted, decimal, whole
 from unstale.report.nodes import NodeHistory

@@ -87,6 +87,7 @@ def environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
     # Compact, in the order given; NaN is no JSON.
     made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}

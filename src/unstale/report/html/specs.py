@@ -3,7 +3,7 @@
 from typing import Any
 
 from unstale.report.figures.classes import ClientChart
-from unstale.report.figures.fates import FateChart
+from unstale.report.figures.conversions import FateChart
 from unstale.report.figures.lines import Axis, Line, LineChart
 from unstale.report.figures.staleness import StalenessChart
 from unstale.report.records import Scenario

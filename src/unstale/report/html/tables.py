@@ -205,9 +205,8 @@ def _cell(context: Context, method: Method, metric: _Metric, best: bool, with_ba
     bar = ""
     if with_bar and value is not None:
         bar = f"{context.styles[method.label].css};--v:{min(max(value, 0), 1):.4f}"
-    return Cell(
-        shown, best=best, spread=decimal(spread, metric.digits or 1) if told else "", bar=bar
-    )
+    spread_text = decimal(spread, metric.digits or 1) if told else ""
+    return Cell(shown, best=best, spread=spread_text, bar=bar)
 
 
 def _reached(context: Context, method: Method) -> str:

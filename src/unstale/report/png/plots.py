@@ -14,11 +14,16 @@ from matplotlib.figure import Figure
 from unstale.report.context import Context
 from unstale.report.context import Figure as Model
 from unstale.report.figures.classes import ClassAccuracy, ClientChart
-from unstale.report.figures.fates import FateChart
+from unstale.report.figures.conversions import FateChart
 from unstale.report.figures.lines import LineChart
 from unstale.report.figures.staleness import StalenessChart
-from unstale.report.png.cells import draw_classes, draw_clients, draw_staleness
-from unstale.report.png.conversions import draw_fates, draw_gallery
+from unstale.report.png.cells import (
+    draw_classes,
+    draw_clients,
+    draw_fates,
+    draw_gallery,
+    draw_staleness,
+)
 from unstale.report.png.lines import draw_lines
 from unstale.report.png.style import SETTINGS
 

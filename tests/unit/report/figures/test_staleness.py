@@ -3,14 +3,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unstale.report import read_run
-from unstale.report.arrivals import MAX_COLUMNS, MAX_ROWS, _grid, arrival_grids
+from unstale.report.figures.staleness import MAX_COLUMNS, MAX_ROWS, arrival_grid, arrival_grids
 
 ages = st.dictionaries(st.integers(0, 600), st.integers(0, 9), max_size=5)
 
 
 @given(st.lists(ages, min_size=1, max_size=300))
 def test_no_update_is_lost_in_the_grid(met):
-    grid = _grid(["a"], {(i + 1, 0): found for i, found in enumerate(met)})
+    grid = arrival_grid(["a"], {(i + 1, 0): found for i, found in enumerate(met)})
     assert len(grid.columns) <= MAX_COLUMNS
     assert grid.num_rows <= MAX_ROWS + 1
     drawn = sum(sum(c.rows) * (c.last - c.first + 1) for c in grid.columns)
@@ -21,7 +21,7 @@ def test_no_update_is_lost_in_the_grid(met):
 
 
 def test_the_numbers_of_a_column():
-    grid = _grid(["a"], {(1, 0): {0: 3, 40: 1}, (1, 1): {0: 4}})
+    grid = arrival_grid(["a"], {(1, 0): {0: 3, 40: 1}, (1, 1): {0: 4}})
     (column,) = grid.columns
     assert grid.width == 2
     assert column.mean == pytest.approx(40 / 8)

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from unstale.report.plots import draw_plots
+from unstale.report.png import draw_plots
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

@@ -1,13 +1,18 @@
 import base64
+import dataclasses
 import hashlib
 import json
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 
 import pytest
 
-from unstale.report.page import build_page
-from unstale.report.plots import draw_plots
+from unstale.report import read_run
+from unstale.report.context import Context
+from unstale.report.html import build_page
+from unstale.report.png import draw_plots
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&$_{\ud800"
 
@@ -44,16 +49,8 @@ class Seen(HTMLParser):
 
 @pytest.fixture(scope="module")
 def page(finished):
-    from unstale.report import read_run
-    from unstale.report.context import Context
-    from unstale.report.palette import assign_styles
-    from unstale.report.summarise import summarise
-
-    run = read_run(finished)
-    context = Context(
-        run, summarise(run), assign_styles(run.methods), {"affected_accuracy": b"\x89PNG"}
-    )
-    return build_page(context)
+    context = Context.of(read_run(finished))
+    return build_page(dataclasses.replace(context, plots={"affected_accuracy": b"\x89PNG"}))
 
 
 def test_the_effect_comes_first_and_the_setup_last(page):
@@ -110,7 +107,7 @@ def test_every_figure_carries_its_data(page):
 
 
 def test_the_table_marks_the_best_that_is_no_oracle(page):
-    table = page[page.index('id="summary"') : page.index('id="clients"')]
+    table = page[page.index('id="summary"') : page.index("</table>")]
     rows = {re.search(r"</svg>([a-z_]+)</span>", row)[1]: row for row in table.split("<tr")[2:]}
     assert list(rows)[:2] == ["no_delay", "convert"]
     assert list(rows)[-1] == "weighted"
@@ -296,3 +293,26 @@ def _replaced(value, word):
     if "gamma" in value:
         replaced["gamma"] = dict.fromkeys([word], *value["gamma"].values())
     return replaced
+
+
+def test_every_chart_of_the_page_has_a_picture(finished, context_of):
+    context = context_of(finished)
+    keys = re.findall(r'<figure class="[a-z ]+" id="chart-([a-z_]+)"', build_page(context))
+    # Two of the pictures are tables and cards on the page.
+    assert {*keys, "class_accuracy", "surrogates"} == set(draw_plots(context))
+
+
+def test_an_error_of_zero_has_no_place_on_a_logarithmic_axis(fake_run, context_of):
+    folder = fake_run(rounds=45, seeds=(0,), methods=("unweighted", "first_order"), clients=10)
+    path = folder / "rounds" / "first_order" / "seed-0.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    zero = [line | {key: 0.0 for key in line if key.startswith("oracle/")} for line in lines]
+    path.write_text("".join(json.dumps(line) + "\n" for line in zero))
+    context = context_of(folder)
+    assert 'id="error"' not in build_page(context)
+    assert "update_error" not in draw_plots(context)
+
+
+def test_the_page_needs_no_matplotlib():
+    code = "import sys, unstale.report.html; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unstale.report.figures.series import Series, over_rounds, totals
 from unstale.report.records import Round
-from unstale.report.series import over_rounds, totals
 
 values = st.one_of(st.none(), st.floats(0, 1))
 seeds = st.dictionaries(st.integers(0, 4), st.lists(values, max_size=60), max_size=4)
@@ -54,3 +54,8 @@ def test_totals_end_at_the_sum_however_thinned(counted, max_points):
     assert line.x[-1] == len(counted)
     assert list(line.mean) == sorted(line.mean)
     assert len(line.x) <= max_points
+
+
+def test_a_logarithmic_axis_gets_only_what_it_can_show():
+    line = Series((1, 2, 3), (0.0, 0.5, 0.2), (0.0, 0.0, 0.1), (0.0, 1.0, 0.3)).above_zero()
+    assert line == Series((2, 3), (0.5, 0.2), (0.05, 0.1), (1.0, 0.3))
