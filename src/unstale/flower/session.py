@@ -1,7 +1,6 @@
 """One run of the strategy: opened new or resumed, stepped, and written down round by round."""
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,7 +12,7 @@ from unstale.errors import ConfigError, RunError
 from unstale.flower.decode import ReplyForm
 from unstale.flower.intake import Intake
 from unstale.flower.ledger import Ledger, Restored, Saved
-from unstale.flower.round_line import Evaluation, Refusal, round_line
+from unstale.flower.round_line import Evaluation, Refusal, count_refusals, round_line
 from unstale.flower.run_log import RunLog
 from unstale.flower.server_log import join_flowers_log, log_round
 from unstale.flower.work import Arrival
@@ -117,8 +116,6 @@ class Session:
             raise ConfigError("A round should make a version before it ends.")
         report, intake = self._report, self._intake
         given = [entry.key for entry in self.book.given()]
-        # The intake refuses most of what is refused, before the server sees it.
-        refused = Counter(report.refused) + Counter(code for _, code, _ in intake.refused)
         event = {
             "event": "version",
             "version": report.version,
@@ -127,7 +124,7 @@ class Session:
             "held": [list(key) for key in self.server.awaiting_fit],
             "arrivals": report.arrivals,
             "changed": report.changed,
-            "refused": dict(refused),
+            "refused": count_refusals(report.refused, intake.refused),
         }
         self._unwritten = [
             partial(self._tell, report, evaluation, attendance, intake.refused, seconds),
