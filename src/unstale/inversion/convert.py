@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from unstale.inversion.checks import check_requests
-from unstale.inversion.conversion import Conversion, Request, Sent
 from unstale.inversion.estimate import estimate_many
 from unstale.inversion.fit import fit_many
+from unstale.inversion.request import Conversion, Request, Sent, check_requests
 from unstale.inversion.settings import Inversion
 from unstale.inversion.surrogate import InputSpec, Surrogate
 from unstale.params import Params

@@ -7,11 +7,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from unstale.inversion.conversion import Conversion, Fit, Request
+from unstale.inversion.request import Conversion, Fit, Request
 from unstale.inversion.settings import Inversion
 from unstale.inversion.surrogate import Surrogate
 from unstale.inversion.target import size_fault
-from unstale.inversion.unroll import one_by_one, unroller
+from unstale.inversion.unroll import one_by_one, stacked, unroller
 from unstale.params import Params, flatten
 from unstale.training.local import LocalSpec
 from unstale.training.model_checks import trainable_names
@@ -89,11 +89,12 @@ def _trained(
         weights = {n: p.detach().expand(count, *p.shape) for n, p in starts[0].items()}
     else:
         weights = {n: torch.stack([s[n].detach() for s in starts]) for n in starts[0]}
+    trainings = stacked(model, local, weights, x, labels)
     with torch.no_grad():
         try:
-            vectors = unroller(model, local, x.shape, like.device)(weights, x, labels)
+            vectors = unroller(model, local, x.shape, like.device)(trainings)
         except RuntimeError:  # a layer that cannot be batched
-            vectors = one_by_one(model, local)(weights, x, labels)
+            vectors = one_by_one(model, local)(trainings)
     changes = []
     for vector, start in zip(vectors, starts, strict=True):
         parts = dict(zip(names, vector.split([start[n].numel() for n in names]), strict=True))

@@ -1,10 +1,11 @@
-"""What a conversion is asked, and what it answers."""
+"""Request, Fit and Conversion: what a conversion is asked and what it returns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from torch import Tensor
+from torch import Tensor, nn
 
+from unstale.errors import ConfigError
 from unstale.inversion.surrogate import Surrogate
 from unstale.params import Params
 
@@ -79,3 +80,32 @@ class Conversion:
     def iterations(self) -> int:
         """How many iterations the fit took."""
         return len(self.losses)
+
+
+def check_requests(
+    model: nn.Module, requests: Sequence[Request], current: Params | None = None
+) -> None:
+    """Raise unless all weights and updates have the model's names and shapes."""
+    shapes = {n: p.shape for n, p in model.named_parameters()}
+
+    def check(what: str, params: Params) -> None:
+        found = {n: p.shape for n, p in params.items()}
+        if found != shapes:
+            wrong = sorted(n for n in {*found, *shapes} if found.get(n) != shapes.get(n))
+            raise ConfigError(
+                f"convert: `{what}` should have the model's parameters and shapes. "
+                f"Found a difference in {', '.join(wrong)}."
+            )
+
+    if current is not None:
+        check("current", current)
+    for request in requests:
+        if request.num_examples < 1:
+            raise ConfigError(
+                f"convert: `num_examples` should be at least 1. Found {request.num_examples}."
+            )
+        check("base", request.base)
+        check("delta", request.delta)
+        for base, delta in request.past:
+            check("past", base)
+            check("past", delta)
