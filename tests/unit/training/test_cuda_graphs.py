@@ -44,12 +44,12 @@ def cache(tape):
 
 def test_the_stand_in_can_fail(tape):
     """A function that hides what it reads: the recording is of no use once that is freed."""
-    x, hidden = torch.ones(2), torch.ones(2)
-    replay, (found,) = tape.record(lambda: None, lambda: [x * hidden], x.device, None)
-    hidden.fill_(3.0)
+    x, hidden = torch.ones(2), [torch.ones(2)]
+    replay, (found,) = tape.record(lambda: None, lambda: [x * hidden[0]], x.device, None)
+    hidden[0].fill_(3.0)
     replay()
     assert found.tolist() == [3.0, 3.0]
-    del hidden
+    hidden.clear()
     with pytest.raises(RuntimeError):
         replay()
 
@@ -231,9 +231,10 @@ def test_one_borrower_at_a_time(cache, model):
 def test_a_failure_inside_the_block_gives_the_recording_back(cache, model):
     def fail():
         with cache.borrow(model, "", count_up, inputs()):
-            raise ValueError
+            raise ValueError("inside")
 
-    pytest.raises(ValueError, fail)
+    with pytest.raises(ValueError, match="inside"):
+        fail()
     with cache.borrow(model, "", count_up, inputs()) as lent:
         assert lent is not None
 
