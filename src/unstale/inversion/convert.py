@@ -1,4 +1,4 @@
-"""A stale update into the one that its client would send today."""
+"""convert: estimates the update that a client would send today from a stale one."""
 
 from collections.abc import Sequence
 
@@ -29,9 +29,9 @@ def convert(
 ) -> Conversion:
     """Estimate the update that a client would send if it had started from `current`.
 
-    A surrogate `(x, y)` is found whose training from `base` changes the weights by
-    `delta`; the estimate is what its training from `current` changes. Nothing given is
-    changed, and a failure is a result with `ok` false, never an exception.
+    The inversion finds a surrogate `(x, y)` whose training from `base` changes the weights by
+    `delta`. The estimate is the change by training it from `current`. No argument is changed,
+    and a failed fit is a result with `ok` false, not an exception.
 
     Args:
         model: The structure that clients train; its own weights are not used.
@@ -87,9 +87,8 @@ def convert_many(
 ) -> list[Conversion]:
     """Convert the stale updates of several clients at once, each as `convert` would.
 
-    Those with equally many samples and past updates are solved together, at most
-    `settings.at_once` of them. Results do not depend on who else is converted,
-    beyond rounding.
+    Requests with equally many samples and past updates are solved together, at most
+    `settings.at_once` of them. Other requests affect a result by rounding only.
     """
     settings = settings or Inversion()
     check_requests(model, requests, current)

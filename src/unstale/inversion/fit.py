@@ -53,9 +53,9 @@ def fit_many(
 ) -> list[Fit]:
     """Fit a surrogate to each request.
 
-    Those with equally many samples and past updates are solved together, at most
-    `settings.at_once` of them. A warm start that leads nowhere is followed by a cold one,
-    and the better of the two counts.
+    Requests with equally many samples and past updates are solved together, at most
+    `settings.at_once` of them. A warm fit that stays above `settings.restart_loss` is
+    repeated from a cold start, and the better of the two is returned.
     """
     check_requests(model, requests)
     names = trainable_names(model)
@@ -152,7 +152,7 @@ def _fit_of(result: Result, seconds: float, warm: bool) -> Fit:
 
 
 def _is_trapped(fit: Fit, settings: Inversion) -> bool:
-    """Tell whether a surrogate of the past holds the fit in a poor place."""
+    """Tell whether a warm fit is so poor that a cold start is worth trying."""
     bound = settings.restart_loss * len(terms_of(settings.objective))
     return bound > 0 and not fit.loss <= bound
 

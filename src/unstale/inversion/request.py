@@ -26,9 +26,9 @@ class Request:
     past: Sequence[Sent] = ()
     """Its earlier updates `(base, delta)`, the newest last."""
     warm: Surrogate | None = None
-    """The surrogate that its last conversion left, to be improved."""
+    """The surrogate of its last conversion, to start from."""
     seed: int = 0
-    """Decides the noise of the start."""
+    """Seeds the noise of the start."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,13 +38,13 @@ class Fit:
     surrogate: Surrogate | None
     """None where the fit failed."""
     loss: float
-    """The disparity of the fit; not a number where none was tried."""
+    """The disparity of the fit; NaN where none was tried."""
     losses: tuple[float, ...]
     """The disparity at each iteration."""
     seconds: float
     """This update's share of the time."""
     warm: bool = False
-    """Whether it comes from the client's last surrogate."""
+    """Whether the fit started from the client's last surrogate."""
     reason: str = ""
     """Why it failed."""
 
@@ -62,9 +62,9 @@ class Conversion:
     """The estimate of the fresh update; where `ok` is false, the stale update as it came
     (zeros where that is not finite)."""
     surrogate: Surrogate | None
-    """The surrogate to begin with next time; None where there is none to trust."""
+    """The surrogate to start from next time; None where `ok` is false."""
     loss: float
-    """The disparity of the fit; not a number where none was tried."""
+    """The disparity of the fit; NaN where none was tried."""
     losses: tuple[float, ...]
     """The disparity at each iteration."""
     seconds: float
@@ -74,7 +74,7 @@ class Conversion:
     reason: str = ""
     """Why it is not."""
     warm: bool = False
-    """Whether the surrogate was improved from the client's last one, not found anew."""
+    """Whether the fit started from the client's last surrogate."""
 
     @property
     def iterations(self) -> int:

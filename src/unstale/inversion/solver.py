@@ -65,14 +65,14 @@ def solve(
 ) -> list[Result]:
     """Fit one surrogate to each client's targets; all clients at once.
 
-    Every client is treated as if it were alone: it stops by its own loss and the
-    others do not touch it. Failures are results with a reason.
+    Clients do not affect one another: each one stops by its own loss. A failure is a
+    `Result` with a reason, not an exception.
 
     Args:
         model: The model that is trained.
         targets: For each client, its updates; each client has as many.
         starts: For each client, where its surrogate begins; each has as many samples.
-        local: The recipe, as it is run on a surrogate (`Inversion.local_for`).
+        local: The recipe for surrogates (`Inversion.local_for`).
         inputs: What inputs look like.
         settings: How to fit.
         warm: Whether the starts are earlier results.
