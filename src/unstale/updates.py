@@ -5,16 +5,21 @@ All are records: frozen, and never changed after they are made.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any
 
 import torch
 from torch import nn
 
 from unstale.executors import Executor
 from unstale.inversion import Fit, InputSpec, Request
+from unstale.notes import NOTE_KINDS as NOTE_KINDS
+from unstale.notes import Note as Note
+from unstale.notes import NoteKind as NoteKind
 from unstale.params import Params
 from unstale.training.local import LocalSpec
 
+# What tells two updates apart: the client, and the version that it started from.
+Key = tuple[str, int]
 # The memory of a compensator or aggregator: a tree of string-keyed dicts and lists
 # whose leaves are tensors or JSON values. Checkpoints store exactly that.
 State = Mapping[str, Any]
@@ -41,6 +46,11 @@ class Update:
     weight: float = 1.0
     """Multiplies `num_examples` in the aggregation; lowered by weighting compensators."""
 
+    @property
+    def key(self) -> Key:
+        """The client and the base version; the server accepts one update for each."""
+        return self.client_id, self.base_version
+
     def staleness(self, version: int) -> int:
         """Return τ, by how many versions the update is behind `version`."""
         return version - self.base_version
@@ -57,44 +67,30 @@ class Receipt:
     """Empty if accepted; else a short name of the reason, as the report counts it."""
 
 
-NoteKind = Literal[
-    "weighted",  # its weight in the average was lowered
-    "compensated",  # corrected by a formula
-    "converted",  # replaced by an estimate from a surrogate
-    "kept",  # used as it came, since other clients hold the like
-    "fallback",  # could not be compensated: used as it came, or dropped
-    "dropped",  # thrown away for its staleness
-    "measured",  # an earlier estimate for this client was compared with what came now
-    "switched",  # the stale update has a share again: estimates have become worse
-    "discarded",  # the whole round's result was not finite
-]
-"""All kinds of notes; the report page and the log know no others."""
-NOTE_KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
+@dataclass(frozen=True, slots=True, eq=False)
+class PrefitResult:
+    """A surrogate that was fitted before the round that needs it."""
 
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """One thing that a compensator or aggregator did to one update."""
-
-    kind: NoteKind
-    """What was done."""
-    client_id: str
-    base_version: int
-    detail: Mapping[str, Any] = field(default_factory=dict)
-    """Numbers and words about it, such as the weight, or why it fell back; of some conversions
-    also `curve`, pairs of iteration and loss."""
+    request: Request
+    """The update that it was fitted to, as it came."""
+    fit: Fit
+    """The surrogate, or why there is none."""
+    since: int
+    """The version at which the update came; it has been awaiting its fit since."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
-    """What was done for an update ahead of the round in which it takes part."""
+class TrainingTools:
+    """What the server lends to methods that train the model themselves."""
 
-    request: Request
-    """What was asked when it came."""
-    fit: Fit
-    """The surrogate that was found, or why there is none."""
-    since: int
-    """The version at which it came; it has waited since."""
+    model: nn.Module | None = None
+    """The structure of the model; its own weights are not used."""
+    inputs: InputSpec | None = None
+    """What one input of the model looks like."""
+    executor: Executor | None = None
+    """Where independent pieces of work are computed; None for this process."""
+    prefits: Mapping[Key, PrefitResult] = field(default_factory=dict)
+    """Surrogates that were fitted ahead, by the key of their update."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,16 +107,10 @@ class ServerView:
     """The recipe that clients were told to run."""
     rng: torch.Generator
     """The only source of randomness; the same for the same seed and version."""
-    model: nn.Module | None = None
-    """The structure of the model, for methods that train it themselves."""
-    inputs: InputSpec | None = None
-    """What one input of the model looks like, for methods that make their own."""
-    kept: frozenset[int] = frozenset()
+    kept_versions: frozenset[int] = frozenset()
     """The versions that `history` still has: what belongs to others may be forgotten."""
-    executor: Executor | None = None
-    """Where work that falls into parts may be done; None for here."""
-    prepared: Mapping[tuple[str, int], Prepared] = field(default_factory=dict)
-    """What was done ahead, by client and base version."""
+    tools: TrainingTools = field(default_factory=TrainingTools)
+    """For methods that train the model themselves."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,8 +9,10 @@ from typing import Any
 
 from unstale import data, models
 from unstale.errors import ConfigError, UnknownNameError
+from unstale.experiment.old_names import refuse_old_names, renamed_method
 from unstale.experiment.strict import build, build_kind, checked_table, fit
 from unstale.methods import METHODS, Method, method
+from unstale.methods.groups import groups_of
 from unstale.server.checks import Limits
 from unstale.server.history import HistorySpec
 from unstale.sim import ScenarioSpec, availability, cohort, drift, latency, partition
@@ -203,6 +205,7 @@ def _methods(value: object) -> tuple[MethodConfig, ...]:
     found: list[MethodConfig] = []
     for i, item in enumerate(value):
         table = {"name": item} if isinstance(item, str) else dict(checked_table(item, "methods"))
+        _refuse_old_names(table, f"methods[{i}]")
         name = _known(table.pop("name", None), tuple(METHODS), f"methods[{i}].name")
         label = fit(table.pop("label", name), str, f"methods[{i}].label")
         label = _label(label, f"methods[{i}].label")
@@ -217,13 +220,32 @@ def _methods(value: object) -> tuple[MethodConfig, ...]:
     return tuple(found)
 
 
+def _refuse_old_names(table: Mapping[str, Any], where: str) -> None:
+    name = table.get("name")
+    # Somebody may have registered a method under a name that once was ours.
+    if isinstance(name, str) and (name not in METHODS or renamed_method(name) is None):
+        settings = {key: value for key, value in table.items() if key != "name"}
+        refuse_old_names(name, settings, where)
+
+
 def _settings(name: str, table: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return a method's settings in the types of their fields; unknown ones fail later."""
-    recipe = METHODS[name]
-    hints = {
-        **typing.get_type_hints(recipe.aggregator),
-        **typing.get_type_hints(recipe.compensator),
-    }
+    spec = METHODS[name]
+    parts: tuple[type[Any], ...] = (spec.aggregator, spec.compensator)
+    hints = {key: hint for part in parts for key, hint in typing.get_type_hints(part).items()}
+    groups = {key: group for part in parts for key, group in groups_of(part).items()}
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        place = f"{where}.{key}"
+        if key in groups:
+            own = typing.get_type_hints(groups[key])
+            found[key] = _typed_table(checked_table(value, place), own, place)
+        else:
+            found |= _typed_table({key: value}, hints, where)
+    return found
+
+
+def _typed_table(table: Mapping[str, Any], hints: Mapping[str, Any], where: str) -> dict[str, Any]:
     return {
         key: fit(value, hints[key], f"{where}.{key}") if key in hints else value
         for key, value in table.items()

@@ -9,8 +9,11 @@ from unstale.run_folder.lines import Lines
 
 # So few iterations fit badly: they are to be taken nevertheless.
 FEW = {
-    "name": "convert", "iterations": 8, "warm_iterations": 3, "min_samples": 4, "max_samples": 12,
-    "restart_loss": 0.0, "max_loss": 0.9,
+    "name": "convert",
+    "inversion": {
+        "iterations": 8, "warm_iterations": 3, "min_samples": 4, "max_samples": 12,
+        "restart_loss": 0.0, "max_loss": 0.9,
+    },
 }  # fmt: skip
 
 
@@ -54,7 +57,7 @@ def test_stopped_and_resumed_it_tells_the_same(run_tiny, converting, recorder):
 
     def told(folder):
         lines = Lines(folder.lines_path("convert", 0)).read()
-        return [{k: v for k, v in line.items() if k != "seconds"} for line in lines]
+        return [{k: v for k, v in line.to_json().items() if k != "seconds"} for line in lines]
 
     assert told(again) == told(whole)
     converted = [one for line in told(whole) for one in line.get("converted", [])]
