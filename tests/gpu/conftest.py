@@ -4,6 +4,7 @@ import copy
 import gc
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from unstale.params import params_of, to_device
 from unstale.sim import Work
 from unstale.training import local_update
 
+HERE = Path(__file__).parent
 SHAPES = {"lenet": (1, 28, 28), "cnn1d": (3, 32), "resnet18": (3, 8, 8), "scaled": (20,)}
 CLASSES = 5
 
@@ -22,7 +24,7 @@ CLASSES = 5
 def pytest_collection_modifyitems(items):
     skip = pytest.mark.skip(reason="gpu: needs CUDA, and torch.cuda.is_available() is false")
     for item in items:
-        if "/gpu/" in item.path.as_posix():
+        if HERE in item.path.parents:
             item.add_marker(pytest.mark.gpu)
             # Said once a process by some versions, when the first product is in a backward pass.
             item.add_marker(pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS"))
@@ -41,12 +43,17 @@ def device():
 def _comparable():
     """Single precision instead of TF32, and kernels that give the same bits every time."""
     cudnn = torch.backends.cudnn
-    before = cudnn.allow_tf32, cudnn.deterministic, cudnn.benchmark
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # newer versions have other names for the first
-        cudnn.allow_tf32, cudnn.deterministic, cudnn.benchmark = False, True, False
-        yield
-        cudnn.allow_tf32, cudnn.deterministic, cudnn.benchmark = before
+
+    def switch(tf32, deterministic, benchmark):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # newer versions have another name for the first
+            before = cudnn.allow_tf32, cudnn.deterministic, cudnn.benchmark
+            cudnn.allow_tf32, cudnn.deterministic, cudnn.benchmark = tf32, deterministic, benchmark
+        return before
+
+    before = switch(False, True, False)
+    yield
+    switch(*before)
 
 
 class Scaled(nn.Module):
