@@ -121,7 +121,7 @@ class Session:
             "version": report.version,
             "updates": [list(key) for key in given],
             # Of these and earlier ones, those that still wait for their fit.
-            "held": [list(key) for key in self.server.awaiting_fit],
+            "awaiting_fit": [list(key) for key in self.server.awaiting_fit],
             "arrivals": report.arrivals,
             "changed": report.changed,
             "refused": count_refusals(report.refused, intake.refused),

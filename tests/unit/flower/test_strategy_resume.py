@@ -136,7 +136,7 @@ def test_late_updates_are_converted_while_rounds_go_on_and_survive_a_resume(tmp_
         start(begun(background), grid(), rounds=3)
         last = of_kind(tmp_path / "run", "version")[-1]
         assert ["4", 0] in last["updates"]
-        assert last["held"] == [["4", 0]]
+        assert last["awaiting_fit"] == [["4", 0]]
         busy.set()
     with us.Background() as background:
         start(
@@ -147,7 +147,7 @@ def test_late_updates_are_converted_while_rounds_go_on_and_survive_a_resume(tmp_
             evaluate_fn=lambda *_: background.wait(timeout=30) and None,
         )
     versions = of_kind(tmp_path / "run", "version")
-    assert versions[-1]["held"] == []
+    assert versions[-1]["awaiting_fit"] == []
     assert [v["arrivals"] for v in versions[:3]] == [2, 2, 2]
     assert [v["arrivals"] for v in versions[3:]] in ([2, 3], [3, 2])
     assert sum(["4", 0] in v["updates"] for v in versions) == 1
