@@ -5,7 +5,6 @@ import io
 import matplotlib.image
 import pytest
 
-from unstale.report.conversions import Converted, Measured, SurrogateSamples
 from unstale.report.figures.conversions import (
     converting,
     fates_of,
@@ -17,6 +16,8 @@ from unstale.report.figures.conversions import (
 from unstale.report.figures.switching import shares, verdicts
 from unstale.report.html.surrogates import encode_png, signal_lines
 from unstale.report.records import Method, Round, Run
+from unstale.run_folder.schema import Converted, FellBack, Measured
+from unstale.run_folder.surrogates import SurrogateSamples
 
 
 def run_of(rounds, name="convert", seeds=(0,)):
@@ -51,7 +52,11 @@ def test_a_method_that_only_fell_back_was_to_convert():
 
 
 def test_reasons_are_counted_whatever_their_numbers():
-    rounds = [Round(1, fallbacks=("3.5 times", "gone")), Round(2, fallbacks=("1e+20 times",))]
+    fell_back = [
+        tuple(FellBack("a", why) for why in whys)
+        for whys in (("3.5 times", "gone"), ("1e+20 times",))
+    ]
+    rounds = [Round(1, fell_back=fell_back[0]), Round(2, fell_back=fell_back[1])]
     assert reasons(run_of(rounds), "m") == {"… times": 2, "gone": 1}
 
 

@@ -4,13 +4,14 @@ import bisect
 import re
 import statistics
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from unstale.report.conversions import Converted
+from unstale.notes import NoteKind
 from unstale.report.figures.lines import Axis, Line, LineChart, drawable, rounds_axis
 from unstale.report.figures.series import BySeed, Series, over_rounds
 from unstale.report.records import Method, Round, Run
+from unstale.run_folder.schema import Converted
 
 # More columns than this cannot be told apart.
 MAX_COLUMNS = 120
@@ -18,6 +19,25 @@ MAX_COLUMNS = 120
 POINTS = 28
 
 Curve = Sequence[tuple[int, float]]
+
+# What a note of a kind says became of its update: a key of `FATES`, or None where it says
+# nothing of that. Every kind of note has an entry, and a test says so.
+FATE_OF: Mapping[NoteKind, str | None] = {
+    "converted": "converted",
+    "kept": "kept",
+    "switched": "switched",
+    "fallback": "fallback",
+    "dropped": "dropped",
+    "weighted": "other",
+    "compensated": "other",
+    "measured": None,
+    "discarded": None,
+}
+
+
+def _noted(fate: str) -> Callable[[Round], int]:
+    """Return a function that counts the notes of a fate in a round."""
+    return lambda record: sum(n for kind, n in record.notes.items() if FATE_OF[kind] == fate)
 
 
 def _switched(record: Round) -> int:
@@ -31,10 +51,10 @@ def _other(record: Round) -> int:
 
 _NAMED: tuple[tuple[str, str, Callable[[Round], int]], ...] = (
     ("converted", "converted", lambda r: r.conversions),
-    ("kept", "not unique", lambda r: r.notes.get("kept", 0)),
+    ("kept", "not unique", _noted("kept")),
     ("switched", "switched back", _switched),
-    ("fallback", "fell back", lambda r: r.notes.get("fallback", 0)),
-    ("dropped", "dropped", lambda r: r.notes.get("dropped", 0)),
+    ("fallback", "fell back", _noted("fallback")),
+    ("dropped", "dropped", _noted("dropped")),
 )
 # Key, name and count: from the bottom of a column to its top.
 FATES = (*_NAMED, ("other", "otherwise", _other))
