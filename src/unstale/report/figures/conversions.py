@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from unstale.notes import NoteKind
-from unstale.report.conversions import Converted
 from unstale.report.figures.lines import Axis, Line, LineChart, drawable, rounds_axis
 from unstale.report.figures.series import BySeed, Series, over_rounds
 from unstale.report.records import Method, Round, Run
+from unstale.run_folder.schema import Converted
 
 # More columns than this cannot be told apart.
 MAX_COLUMNS = 120
@@ -19,7 +19,6 @@ MAX_COLUMNS = 120
 POINTS = 28
 
 Curve = Sequence[tuple[int, float]]
-
 
 # What a note of a kind says became of its update: a key of `FATES`, or None where it says
 # nothing of that. Every kind of note has an entry, and a test says so.
@@ -37,7 +36,7 @@ FATE_OF: Mapping[NoteKind, str | None] = {
 
 
 def _noted(fate: str) -> Callable[[Round], int]:
-    """Return what counts the notes that tell of a fate."""
+    """Return a function that counts the notes of a fate in a round."""
     return lambda record: sum(n for kind, n in record.notes.items() if FATE_OF[kind] == fate)
 
 
