@@ -98,8 +98,8 @@ def _apply(table: dict[str, Any], override: str) -> None:
         here = _descend(here, part, key)
     if isinstance(here, list):
         raise ConfigError(
-            f"An override should set one value. Found '{key}', which is a whole entry of a "
-            "list. Name one of its settings."
+            f"An override should set one value. Found '{key}', which is a whole list entry. "
+            "Name one of its settings."
         )
     here[last] = value
 
