@@ -7,9 +7,12 @@ do not change when a run is resumed, clients are reordered or a method is added.
 """
 
 import hashlib
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
+
+if TYPE_CHECKING:
+    import torch
 
 
 def derive(seed: int, *names: str | int) -> int:
@@ -31,8 +34,12 @@ def derive(seed: int, *names: str | int) -> int:
     return int.from_bytes(digest, "big") >> 1
 
 
-def generator(seed: int, *names: str | int, device: torch.device | str = "cpu") -> torch.Generator:
+def generator(
+    seed: int, *names: str | int, device: "torch.device | str" = "cpu"
+) -> "torch.Generator":
     """Return a new torch generator, seeded by `derive(seed, *names)`."""
+    import torch  # imported here, since it is slow and the other functions do not need it
+
     return torch.Generator(device=device).manual_seed(derive(seed, *names))
 
 

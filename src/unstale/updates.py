@@ -5,13 +5,16 @@ All are frozen dataclasses.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any
 
 import torch
 from torch import nn
 
 from unstale.executors import Executor
 from unstale.inversion import Fit, InputSpec, Request
+from unstale.notes import NOTE_KINDS as NOTE_KINDS
+from unstale.notes import Note as Note
+from unstale.notes import NoteKind as NoteKind
 from unstale.params import Params
 from unstale.training.local import LocalSpec
 
@@ -62,34 +65,6 @@ class Receipt:
     """Why the update was refused; empty if it was accepted."""
     code: str = ""
     """Short name of the reason, under which the report counts it; empty if accepted."""
-
-
-NoteKind = Literal[
-    "weighted",  # its weight in the average was lowered
-    "compensated",  # its delta was corrected by a formula
-    "converted",  # replaced by an estimate, trained on the client's surrogate
-    "kept",  # not unique, so it was used unchanged
-    "fallback",  # could not be compensated: used unchanged, or dropped
-    "dropped",  # too stale, so it was not used
-    "measured",  # compared with an earlier estimate for the same client
-    "switched",  # mixed with, or used instead of, its estimate after switching back
-    "discarded",  # the result of the whole round was not finite
-]
-"""All kinds of notes that the log and the report page know."""
-NOTE_KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """What a compensator or aggregator did to one update, for log and report."""
-
-    kind: NoteKind
-    """What was done."""
-    client_id: str
-    base_version: int
-    detail: Mapping[str, Any] = field(default_factory=dict)
-    """Details by name, such as the weight or the reason of a fallback. Some conversions have
-    `curve`, the loss of the fit as (iteration, loss) pairs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,7 +1,6 @@
 """`digits`: scikit-learn's 1,797 handwritten digits of 8×8, embedded: no file, no network."""
 
 import numpy as np
-import torch
 
 from unstale.data.dataset import Dataset, int_labels
 from unstale.data.source import Files, Layout, Source
@@ -17,7 +16,8 @@ def read_digits(files: Files) -> Dataset:
     The published values are 0..16. There is no published split for this part of the UCI
     data, so a stratified one is drawn with a fixed seed; it does not depend on the run's.
     """
-    # Imported here: it takes a second, and only this data set needs it.
+    # Imported here: both take a second, and finding data needs neither (see `dataset.py`).
+    import torch
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
