@@ -24,7 +24,7 @@ from unstale.errors import DataError
 logger = logging.getLogger(__name__)
 
 Progress = Callable[[int, int | None], None]
-"""Called with the bytes so far and in all (None where the server does not say), per file."""
+"""Called as `(bytes so far, total bytes or None if the server does not tell)`, per file."""
 
 BLOCK = 1 << 16
 TIMEOUT_SECONDS = 30.0
@@ -45,7 +45,7 @@ def fetch(
 
     Args:
         name: One of `names()`.
-        root: The data root; see `data_roots` for what holds without it.
+        root: The data root; see `data_roots` for the default.
         progress: Called now and then while a file comes in.
         urls: Other places to load from, by file name: a mirror of one's own.
 
@@ -92,7 +92,7 @@ def _bring(
     else:
         expected = {root / download.path: download.checksum}
     if all(_is_verified(path, checksum) for path, checksum in expected.items()):
-        logger.info("%s is there and verified", download.path)
+        logger.info("%s is already there and verified", download.path)
         return
     target = root / download.path
     with _appearing(target, keep=not download.members) as part:

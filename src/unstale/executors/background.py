@@ -17,14 +17,14 @@ from unstale.executors.base import Executor, Inline
 
 # How long the interpreter waits at exit for work that is running.
 _EXIT_SECONDS = 60.0
-_lines: "weakref.WeakSet[_Line]" = weakref.WeakSet()
+_queues: "weakref.WeakSet[_Queue]" = weakref.WeakSet()
 
 
 @atexit.register
 def _close_all() -> None:
     """Wait for running work: a thread inside torch's code could crash an exiting interpreter."""
-    for line in list(_lines):
-        line.close(_EXIT_SECONDS)
+    for queue in list(_queues):
+        queue.close(_EXIT_SECONDS)
 
 
 class Background:
@@ -80,7 +80,7 @@ class Background:
         self._threads = threads
         self._at_once = at_once
         self._lock = threading.Lock()
-        self._line: _Line | None = None
+        self._queue: _Queue | None = None
 
     def submit(
         self, work: Callable[[Any, Sequence[Any]], Sequence[Any]], shared: Any, item: Any
@@ -98,22 +98,22 @@ class Background:
         """
         future: Future[Any] = Future()
         with self._lock:
-            if self._line is None:
-                self._line = self._started()
-            self._line.put(_Job(work, shared, item, future))
+            if self._queue is None:
+                self._queue = self._started()
+            self._queue.put(_Job(work, shared, item, future))
         return future
 
     @property
     def waiting(self) -> int:
         """Number of items that are queued or running."""
         with self._lock:
-            return 0 if self._line is None else self._line.waiting
+            return 0 if self._queue is None else self._queue.waiting
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for all items, at most `timeout` seconds; return whether all are done."""
         with self._lock:
-            line = self._line
-        return line is None or line.wait(timeout)
+            queue = self._queue
+        return queue is None or queue.wait(timeout)
 
     def close(self, timeout: float | None = None) -> None:
         """Cancel queued items and wait for running ones, at most `timeout` seconds.
@@ -121,19 +121,19 @@ class Background:
         A later `submit` starts a new thread.
         """
         with self._lock:
-            line, self._line = self._line, None
-        if line is not None:
-            line.close(timeout)
+            queue, self._queue = self._queue, None
+        if queue is not None:
+            queue.close(timeout)
 
-    def _started(self) -> "_Line":
+    def _started(self) -> "_Queue":
         here = isinstance(self._executor, Inline)
         threads = (self._threads or max(1, torch.get_num_threads() // 2)) if here else None
-        line = _Line(self._executor, self._at_once or self._executor.workers)
-        line.start(threads)
+        queue = _Queue(self._executor, self._at_once or self._executor.workers)
+        queue.start(threads)
         # The thread refers to the queue only, so that an unused Background is collected and its
         # thread ends.
-        weakref.finalize(self, line.close, 0).atexit = False
-        return line
+        weakref.finalize(self, queue.close, 0).atexit = False
+        return queue
 
     def __enter__(self) -> "Background":
         return self
@@ -158,7 +158,7 @@ class _Job:
         return self.work is other.work and self.shared is other.shared
 
 
-class _Line:
+class _Queue:
     """The queued jobs, and the thread that computes them."""
 
     def __init__(self, executor: Executor, at_once: int) -> None:
@@ -187,7 +187,7 @@ class _Line:
 
         self._thread = threading.Thread(target=run, name="unstale-background", daemon=True)
         self._thread.start()
-        _lines.add(self)
+        _queues.add(self)
         ready.wait()
         if threads is not None:
             # The setting belongs to each thread, but new threads inherit the last one set.

@@ -69,7 +69,7 @@ class FirstOrder(Stateless):
     lam: float = 1.0
     """λ, the strength of the correction."""
     fallback: str = "keep"
-    """What to do with an update whose base version is no longer kept: `keep` (use it unchanged)
+    """What to do with an update whose base version is no longer stored: `keep` (use it unchanged)
     or `drop`."""
 
     def __post_init__(self) -> None:

@@ -110,7 +110,7 @@ class ResampleDrift:
         return ResamplePlan(self, tuple(parts), labels, np.flatnonzero(unassigned), seed)
 
 
-class _Course(NamedTuple):
+class _Replacements(NamedTuple):
     """The replacements of one client, as tables from which any round can be computed.
 
     A slot is the position of a sample in the client's data. Slots are refilled cyclically in
@@ -124,7 +124,7 @@ class _Course(NamedTuple):
     order: Indices  # the slots in the order of refilling
     rank: Indices  # q, for each slot of `order`
     size: Indices  # n_k, for each slot of `order`
-    walks: Indices  # the queues of all classes, concatenated
+    queues: Indices  # the queues of all classes, concatenated
     begin: Indices  # where the queue of the slot's class begins, for each slot of `order`
     length: Indices  # the length of that queue, for each slot of `order`
 
@@ -143,7 +143,7 @@ class ResamplePlan:
     """The samples from which new ones are drawn."""
     seed: int
     """Seed of the draws."""
-    _courses: dict[int, _Course] = field(default_factory=dict, repr=False)
+    _tables: dict[int, _Replacements] = field(default_factory=dict, repr=False)
 
     def indices(self, client: int, round: int) -> Indices:
         """Return the samples of a client in a round; the class at each position never changes."""
@@ -152,17 +152,17 @@ class ResamplePlan:
         refills = max(0, last - settings.start) * min(settings.per_round, len(held))
         if not refills:
             return held
-        course = self._course(int(client))
+        table = self._table(int(client))
         # The first `ahead` slots of `order` were refilled once more than the others.
         laps, ahead = divmod(refills, len(held))
         lap = np.where(np.arange(len(held)) < ahead, laps, laps - 1)
-        number = (lap * course.size + course.rank) % course.length
-        fresh = course.walks[course.begin + number]
-        held[course.order] = np.where(lap >= 0, fresh, held[course.order])
+        number = (lap * table.size + table.rank) % table.length
+        new = table.queues[table.begin + number]
+        held[table.order] = np.where(lap >= 0, new, held[table.order])
         return held
 
-    def _course(self, client: int) -> _Course:
-        if client not in self._courses:
+    def _table(self, client: int) -> _Replacements:
+        if client not in self._tables:
             part = self.parts[client]
             rng = numpy_generator(self.seed, "drift", "resample", client)
             order = rng.permutation(len(part))
@@ -170,18 +170,20 @@ class ResamplePlan:
             pool = np.setdiff1d(self.pool, part)
             classes = self.labels[leaving]
             rank, size, begin, length = (np.zeros(len(part), dtype=np.int64) for _ in range(4))
-            walks: list[Indices] = []
+            queues: list[Indices] = []
             for klass in np.unique(classes):
                 mine = classes == klass
-                fresh = rng.permutation(pool[self.labels[pool] == klass])
-                walk = np.concatenate([fresh, leaving[mine]])
+                new = rng.permutation(pool[self.labels[pool] == klass])
+                queue = np.concatenate([new, leaving[mine]])
                 rank[mine] = np.arange(mine.sum())
                 size[mine] = mine.sum()
-                begin[mine] = sum(map(len, walks))
-                length[mine] = len(walk)
-                walks.append(walk)
-            self._courses[client] = _Course(order, rank, size, np.concatenate(walks), begin, length)
-        return self._courses[client]
+                begin[mine] = sum(map(len, queues))
+                length[mine] = len(queue)
+                queues.append(queue)
+            self._tables[client] = _Replacements(
+                order, rank, size, np.concatenate(queues), begin, length
+            )
+        return self._tables[client]
 
 
 KINDS: dict[str, type[Drift]] = {"none": NoDrift, "resample": ResampleDrift}

@@ -57,7 +57,7 @@ class Convert:
     """The stale update is used instead of an estimate whose norm is more than this many times
     the stale update's; 0 for no limit."""
     fallback: str = "keep"
-    """What to do with an update whose base version is no longer kept: `keep` (use it unchanged)
+    """What to do with an update whose base version is no longer stored: `keep` (use it unchanged)
     or `drop`."""
 
     def __post_init__(self) -> None:
