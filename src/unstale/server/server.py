@@ -215,15 +215,28 @@ class Server:
         with self._lock:
             self._tickets.release(client_id, version)
 
-    def submit(self, update: Update) -> Receipt:
+    def check(self, update: Update) -> Receipt:
+        """Check an update without accepting it, for engines that log it before `submit`."""
+        with self._lock:
+            found = check_update(update, self._state.params, self.version, self.limits)
+            return found or Receipt(True)
+
+    def submit(self, update: Update, *, checked: bool = False) -> Receipt:
         """Check an update and, if it is valid, accept it for the next step.
 
         With a `background`, a stale update that is to be converted takes part in the first
         step after its surrogate has been fitted. A refused update has no effect except that
         the report counts it.
+
+        Args:
+            update: The update of a client.
+            checked: Whether `check` of this server has accepted the same update. Then only
+                what may have changed since is checked: whether it is repeated.
         """
         with self._lock:
-            receipt = check_update(update, self._state.params, self.version, self.limits)
+            receipt = None
+            if not checked:
+                receipt = check_update(update, self._state.params, self.version, self.limits)
             if receipt is None and self._tickets.has_answered(
                 update.client_id, update.base_version
             ):
