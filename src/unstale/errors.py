@@ -1,18 +1,18 @@
-"""Every exception that Unstale raises on purpose, as one tree.
+"""The exceptions of Unstale, all derived from `UnstaleError`.
 
 ```
 UnstaleError
  ├── ConfigError        an experiment file, option or setting is wrong       (CLI exit code 2)
- │    └── UnknownNameError   a name that is in no registry; names the nearest
- ├── ModelError         a model that cannot be trained faithfully            (every fault listed)
+ │    └── UnknownNameError   a name that is not registered; suggests the nearest one
+ ├── ModelError         `local_update` cannot train a model; lists every reason
  ├── DataError          a data set is missing, damaged or not as described
- ├── CheckpointError    nothing under a folder can be restored
+ ├── CheckpointError    no checkpoint of a folder can be restored
  ├── RunError           a run folder cannot be written, read or resumed
- └── WorkerError        a worker of an executor was lost     (in `unstale.executors`)
+ └── WorkerError        a worker of an executor died         (in `unstale.executors`)
 ```
 
-Messages say what should hold, what was found, and what to do. They are whole
-sentences that can be shown to a user without a traceback.
+A message says what should hold, what was found, and what to do, in whole sentences
+that can be shown to a user without a traceback.
 """
 
 import difflib
@@ -20,7 +20,7 @@ from collections.abc import Iterable
 
 
 class UnstaleError(Exception):
-    """The base of all errors below: catch this one to catch them all."""
+    """The base class of all exceptions of Unstale."""
 
 
 class ConfigError(UnstaleError):
@@ -28,7 +28,7 @@ class ConfigError(UnstaleError):
 
 
 class UnknownNameError(ConfigError):
-    """A name was looked up and is not registered."""
+    """A name is not registered; the message lists the known ones and suggests the nearest."""
 
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
         known = sorted(known)
@@ -42,7 +42,7 @@ class UnknownNameError(ConfigError):
 
 
 class ModelError(UnstaleError):
-    """A model cannot be trained faithfully by `local_update`."""
+    """`local_update` cannot train a model as `torch.optim` would."""
 
 
 class DataError(UnstaleError):

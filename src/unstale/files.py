@@ -1,8 +1,8 @@
-"""Files that are written whole or not at all.
+"""Atomic file writes.
 
-Content goes to a temporary file beside the target, is flushed to the disk, and
-then takes the target's name in one step. A crash at any moment leaves the old
-file or the new one, never a part.
+Content is written to a temporary file next to the target, flushed to the disk, and
+then renamed to the target. A crash at any moment leaves the old file or the new
+one, never a part of it.
 """
 
 import contextlib
@@ -15,11 +15,12 @@ from typing import Any
 
 
 def write_whole(path: Path, content: bytes) -> str:
-    """Write `content` to `path` in one step and return its SHA-256."""
+    """Write `content` to `path` atomically and return its SHA-256."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    # With the usual rights, which the umask narrows: results are meant to be shared as usual.
-    # (Reading the umask would set it for all threads, so the system call does the work.)
+    # Default permissions (0o666 minus the umask) instead of tempfile's 0o600, so that results
+    # can be shared. os.open applies the umask itself; reading it in Python would have to set
+    # it, for all threads.
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -36,10 +37,11 @@ def write_whole(path: Path, content: bytes) -> str:
 
 
 def write_json(path: Path, value: Any) -> str:
-    """Write `value` as indented JSON in one step and return the SHA-256.
+    """Write `value` as indented JSON atomically and return its SHA-256.
 
-    NaN and infinity are no JSON and raise ValueError: a metric that is not a number
-    is written as null by whoever measured it.
+    Raises:
+        ValueError: If a number is NaN or infinite, which JSON cannot express. Callers write
+            such a metric as null.
     """
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     return write_whole(path, text.encode())
@@ -55,14 +57,14 @@ def sha256_of(path: Path) -> str:
 
 
 def remove_temporaries(folder: Path) -> None:
-    """Remove what an earlier process left half-written in `folder`."""
+    """Remove the temporary files that an interrupted `write_whole` left in `folder`."""
     for path in folder.glob(".*.tmp"):
         with contextlib.suppress(OSError):
             path.unlink()
 
 
 def _sync_folder(folder: Path) -> None:
-    # The rename itself must reach the disk too; not every system lets folders be opened.
+    # Flushes the rename itself. Not every system can open a folder (Windows cannot).
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

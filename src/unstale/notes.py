@@ -10,14 +10,14 @@ from typing import Any, Literal, get_args
 
 NoteKind = Literal[
     "weighted",  # its weight in the average was lowered
-    "compensated",  # corrected by a formula
-    "converted",  # replaced by an estimate from a surrogate
-    "kept",  # used as it came, since other clients hold the like
-    "fallback",  # could not be compensated: used as it came, or dropped
-    "dropped",  # thrown away for its staleness
-    "measured",  # an earlier estimate for this client was compared with what came now
-    "switched",  # the stale update has a share again: estimates have become worse
-    "discarded",  # the whole round's result was not finite
+    "compensated",  # its delta was corrected by a formula
+    "converted",  # replaced by an estimate, trained on the client's surrogate
+    "kept",  # not unique, so it was used unchanged
+    "fallback",  # could not be compensated: used unchanged, or dropped
+    "dropped",  # too stale, so it was not used
+    "measured",  # compared with an earlier estimate for the same client
+    "switched",  # mixed with, or used instead of, its estimate after switching back
+    "discarded",  # the result of the whole round was not finite
 ]
 """All kinds of notes: the only list of them. The schema of a round's line refuses others."""
 NOTE_KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
@@ -25,7 +25,7 @@ NOTE_KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One thing that a compensator or aggregator did to one update.
+    """What a compensator or aggregator did to one update, for log and report.
 
     Raises:
         ValueError: If the kind is not one of `NOTE_KINDS`, since no report could count it.
@@ -36,8 +36,8 @@ class Note:
     client_id: str
     base_version: int
     detail: Mapping[str, Any] = field(default_factory=dict)
-    """Numbers and words about it, such as the weight, or the reason of a fallback. Some
-    conversions also have `curve`: pairs of iteration and loss."""
+    """Details by name, such as the weight or the reason of a fallback. Some conversions have
+    `curve`, the loss of the fit as (iteration, loss) pairs."""
 
     def __post_init__(self) -> None:
         if self.kind not in NOTE_KINDS:

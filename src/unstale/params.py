@@ -1,8 +1,7 @@
-"""Arithmetic over named tensors: the weights of a model, or a change to them.
+"""Arithmetic on named tensors: the parameters of a model, or a change to them.
 
-`Params` is a mapping from a parameter's name to its tensor, as
-`nn.Module.named_parameters` gives it. All functions return new tensors and
-leave their arguments alone.
+`Params` maps a parameter's name to its tensor, as `nn.Module.named_parameters`
+does. No function here changes its arguments.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,27 +11,27 @@ from torch import Tensor, nn
 
 from unstale.errors import ConfigError
 
-# name -> tensor; every mapping of one run has the same names, shapes and dtypes.
+# name -> tensor; all mappings of one run have the same names, shapes and dtypes.
 Params = Mapping[str, Tensor]
 
 
 def params_of(model: nn.Module) -> dict[str, Tensor]:
-    """Return a detached copy of a model's parameters, by name."""
+    """Return a detached copy of the parameters of a model, by name."""
     return {name: p.detach().clone() for name, p in model.named_parameters()}
 
 
 def clone(params: Params) -> dict[str, Tensor]:
-    """Return a detached copy."""
+    """Return a detached copy of all tensors."""
     return {name: p.detach().clone() for name, p in params.items()}
 
 
 def to_device(params: Params, device: torch.device | str) -> dict[str, Tensor]:
-    """Return the same tensors on `device` (not copied where they are there already)."""
+    """Return the tensors on `device`; those already there are not copied."""
     return {name: p.to(device) for name, p in params.items()}
 
 
 def zeros_like(params: Params) -> dict[str, Tensor]:
-    """Return zeros of the same names and shapes."""
+    """Return zeros with the same names, shapes and dtypes."""
     return {name: torch.zeros_like(p) for name, p in params.items()}
 
 
@@ -52,7 +51,10 @@ def scale(a: Params, factor: float) -> dict[str, Tensor]:
 
 
 def weighted_mean(items: Sequence[Params], weights: Sequence[float]) -> dict[str, Tensor]:
-    """Return the mean of `items` under `weights`, which must not all be zero.
+    """Return `sum(weights[i] * items[i]) / sum(weights)`.
+
+    Raises:
+        ConfigError: If there are no items, or if the weights add up to zero.
 
     Example:
         >>> import torch
@@ -64,7 +66,7 @@ def weighted_mean(items: Sequence[Params], weights: Sequence[float]) -> dict[str
     if not items or total <= 0:
         raise ConfigError(
             "A weighted mean should have items whose weights add up to more than zero. "
-            f"Found {len(items)} items of total weight {total}. Treat an empty round before."
+            f"Found {len(items)} items of total weight {total}. Skip rounds without updates."
         )
     mean = {name: torch.zeros_like(p) for name, p in items[0].items()}
     for item, weight in zip(items, weights, strict=True):
@@ -74,23 +76,23 @@ def weighted_mean(items: Sequence[Params], weights: Sequence[float]) -> dict[str
 
 
 def flatten(params: Params) -> Tensor:
-    """Return all entries as one vector, names in their mapping's order."""
+    """Return all entries as one vector, parameters in the order of the mapping."""
     return torch.cat([p.reshape(-1) for p in params.values()])
 
 
 def norm(params: Params) -> float:
-    """Return the L2 norm over all entries, summed in double precision."""
+    """Return the L2 norm of all entries, summed in double precision."""
     squares = sum(float(p.detach().double().square().sum()) for p in params.values())
     return float(squares**0.5)
 
 
 def cosine_distance(a: Params, b: Params) -> float:
-    """Return `1 - cos(a, b)` over all entries; 1 where either is zero."""
+    """Return `1 - cos(a, b)` over all entries; 1 if either norm is zero."""
     dot = sum(float((p.double() * b[name].double()).sum()) for name, p in a.items())
     size = norm(a) * norm(b)
     return 1.0 - dot / size if size > 0 else 1.0
 
 
 def num_bytes(params: Params) -> int:
-    """Return the memory that the tensors' entries take."""
+    """Return the size of all tensors in bytes."""
     return sum(p.numel() * p.element_size() for p in params.values())

@@ -1,9 +1,9 @@
-"""Randomness from names: one seed and a path of names give one generator.
+"""Random generators that are seeded by a run's seed and the purpose of the draw.
 
-Nothing in Unstale draws from a global generator. Whoever needs randomness asks
-for a generator by what it is for, such as ``generator(seed, "client", "c07", 12)``.
-The stream then depends on its purpose alone and not on what was drawn before,
-so a resumed run, another order of clients or one method more changes nothing.
+Nothing in Unstale draws from a global generator. Code that needs randomness asks
+for a generator by purpose, such as ``generator(seed, "client", "c07", 12)``. Its
+stream depends on seed and purpose alone, not on what was drawn before. So results
+do not change when a run is resumed, clients are reordered or a method is added.
 """
 
 import hashlib
@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 
 def derive(seed: int, *names: str | int) -> int:
-    """Return a seed in [0, 2**63) for the purpose that `names` spell.
+    """Return the seed in [0, 2**63) that belongs to a purpose.
+
+    Args:
+        seed: The seed of the run.
+        names: The purpose, such as ``"client", 7``.
 
     Example:
         >>> derive(0, "client", 7) == derive(0, "client", 7)
@@ -33,12 +37,12 @@ def derive(seed: int, *names: str | int) -> int:
 def generator(
     seed: int, *names: str | int, device: "torch.device | str" = "cpu"
 ) -> "torch.Generator":
-    """Return a fresh torch generator for the purpose that `names` spell."""
-    import torch  # here: who only needs `derive` or NumPy's generator does not wait for it
+    """Return a new torch generator, seeded by `derive(seed, *names)`."""
+    import torch  # imported here, since it is slow and the other functions do not need it
 
     return torch.Generator(device=device).manual_seed(derive(seed, *names))
 
 
 def numpy_generator(seed: int, *names: str | int) -> np.random.Generator:
-    """Return a fresh NumPy generator for the purpose that `names` spell."""
+    """Return a new NumPy generator, seeded by `derive(seed, *names)`."""
     return np.random.default_rng(derive(seed, *names))

@@ -1,6 +1,6 @@
-"""What travels between clients, server, compensators and aggregators.
+"""Records that clients, server, compensators and aggregators exchange.
 
-All are records: frozen, and never changed after they are made.
+All are frozen dataclasses.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,16 +18,16 @@ from unstale.notes import NoteKind as NoteKind
 from unstale.params import Params
 from unstale.training.local import LocalSpec
 
-# What tells two updates apart: the client, and the version that it started from.
+# Identifies an update: client id and base version.
 Key = tuple[str, int]
-# The memory of a compensator or aggregator: a tree of string-keyed dicts and lists
-# whose leaves are tensors or JSON values. Checkpoints store exactly that.
+# The state of a compensator or aggregator: nested dicts (with string keys) and lists whose
+# leaves are tensors or JSON values, so that a checkpoint can store it.
 State = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Update:
-    """What a client sent, or what a compensator made of it.
+    """A model update from a client, as sent or as a compensator has changed it.
 
     Example:
         >>> update = Update("c07", base_version=3, delta={"w": torch.ones(2)}, num_examples=40)
@@ -36,23 +36,23 @@ class Update:
     """
 
     client_id: str
-    """Who sent it."""
+    """The client that sent it."""
     base_version: int
-    """The version of the global model that its training started from."""
+    """The version of the global model that the client's training started from."""
     delta: Params
-    """The client's trained weights minus the weights of `base_version`."""
+    """Δ: the client's trained weights minus the weights of `base_version`."""
     num_examples: int
-    """How many examples it was trained on."""
+    """The number of examples that the client trained on."""
     weight: float = 1.0
-    """Multiplies `num_examples` in the aggregation; lowered by weighting compensators."""
+    """Factor on `num_examples` in the aggregation; weighting compensators lower it."""
 
     @property
     def key(self) -> Key:
-        """The client and the base version; the server accepts one update for each."""
+        """Client id and base version; the server accepts one update per key."""
         return self.client_id, self.base_version
 
     def staleness(self, version: int) -> int:
-        """Return τ, by how many versions the update is behind `version`."""
+        """Return the staleness τ = `version` − `base_version`."""
         return version - self.base_version
 
 
@@ -62,60 +62,60 @@ class Receipt:
 
     accepted: bool
     reason: str = ""
-    """Empty if accepted; else what should hold, what was found, what to do."""
+    """Why the update was refused; empty if it was accepted."""
     code: str = ""
-    """Empty if accepted; else a short name of the reason, as the report counts it."""
+    """Short name of the reason, under which the report counts it; empty if accepted."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrefitResult:
-    """A surrogate that was fitted before the round that needs it."""
+    """The result of fitting a surrogate before the round that needs it."""
 
     request: Request
-    """The update that it was fitted to, as it came."""
+    """What was fitted: the update, its base weights and the start."""
     fit: Fit
-    """The surrogate, or why there is none."""
+    """The surrogate, or the reason why the fit failed."""
     since: int
-    """The version at which the update came; it has been awaiting its fit since."""
+    """The global version when the update arrived and began to await its fit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingTools:
-    """What the server lends to methods that train the model themselves."""
+    """What methods need to train the model on the server, as `convert` does."""
 
     model: nn.Module | None = None
-    """The structure of the model; its own weights are not used."""
+    """The architecture; the weights of this module are not used."""
     inputs: InputSpec | None = None
-    """What one input of the model looks like."""
+    """Shape, bounds and number of classes of the model's inputs."""
     executor: Executor | None = None
-    """Where independent pieces of work are computed; None for this process."""
+    """Computes conversions in parallel; None for this process."""
     prefits: Mapping[Key, PrefitResult] = field(default_factory=dict)
-    """Surrogates that were fitted ahead, by the key of their update."""
+    """Surrogates that were fitted in the background, by the key of their update."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ServerView:
-    """All that a compensator or an aggregator may see of the server."""
+    """The part of the server that compensators and aggregators may read."""
 
     version: int
-    """The current version t."""
+    """The current global version t."""
     params: Params
     """The current global weights."""
     history: Callable[[int], Params | None]
-    """The weights of an earlier version, or None if they are gone."""
+    """Returns the weights of an earlier version, or None if they are no longer kept."""
     local: LocalSpec
-    """The recipe that clients were told to run."""
+    """The training recipe that clients run."""
     rng: torch.Generator
-    """The only source of randomness; the same for the same seed and version."""
+    """The only source of randomness, seeded by the server's seed and the version."""
     kept_versions: frozenset[int] = frozenset()
-    """The versions that `history` still has: what belongs to others may be forgotten."""
+    """The versions that `history` still has; state about others can be dropped."""
     tools: TrainingTools = field(default_factory=TrainingTools)
-    """For methods that train the model themselves."""
+    """For methods that train the model on the server."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """What a compensator returns: better updates, its new memory, and what it did."""
+    """The result of a compensator: compensated updates, its new state, and notes."""
 
     updates: tuple[Update, ...]
     state: State
@@ -124,7 +124,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Aggregated:
-    """What an aggregator returns: the change to the global weights, or None for none."""
+    """The result of an aggregator: the change of the global weights (None for no change)."""
 
     delta: Params | None
     state: State

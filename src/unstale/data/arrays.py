@@ -1,11 +1,10 @@
-"""HAPT and ExtraSensory: sensor data with a natural user for every sample.
+"""HAPT and ExtraSensory: sensor data with a user for every sample.
 
-Both are published without a split that keeps every user on both sides, which
-federated learning needs. So a fifth is set aside for testing: of every class and
-user, the last fifth in time. Neighbouring samples of a recording are alike, and
-HAPT's windows even share half their values with the next; choosing at random would
-put copies of training samples into the test. What remains is one such neighbour at
-the border of each class and user.
+Both are published without a split that has every user in both parts, which federated
+learning needs. The test part is the last fifth in time of every class and user. A random
+fifth would leak training data into the test part, since neighbouring samples of a
+recording are alike, and HAPT's windows even share half of their values with the next.
+One such neighbour remains at the border of each class and user.
 """
 
 from pathlib import Path
@@ -41,11 +40,10 @@ EXTRASENSORY_BOUND = 20.0
 def read_hapt(files: Files) -> Dataset:
     """Return HAPT as [6, 128]: accelerometer and gyroscope, x, y, z, at 50 Hz.
 
-    Each channel is standardised by mean and deviation of the training part and
-    clipped to ±10 deviations (one value in 60,000), so that the bounds are a
-    choice and not read off the data. The last six classes are transitions with 12
-    to 112 samples each, 2 to 23 of them for testing: accuracies of these classes
-    alone mean little.
+    Each channel is standardised by mean and standard deviation of the training part and
+    clipped to ±10 (one value in 60,000), so that the bounds do not depend on the data. The
+    last six classes are transitions with 12 to 112 samples each, 2 to 23 of them for
+    testing, so accuracies of these classes alone mean little.
     """
     path = files["hapt.npz"]
     windows, labels, subjects = read_npz(path, "X", "y", "subject")
@@ -65,10 +63,10 @@ def read_hapt(files: Files) -> Dataset:
 def read_extrasensory(files: Files) -> Dataset:
     """Return ExtraSensory as [225]: features of phone and watch, one sample a minute.
 
-    The file holds them standardised (by all its samples) and clipped to ±20. A
-    fifth of all values is missing (NaN), wherever a sensor was off; they become 0,
-    the mean. Classes are uneven: of 141,133 samples 599 are running and 2,667
-    bicycling, and many users never do either.
+    The values in the file are standardised by all of its samples and clipped to ±20. A fifth
+    of them is missing (NaN), where a sensor was off, and is set to 0, the mean. Classes are
+    imbalanced: of 141,133 samples 599 are running and 2,667 bicycling, and many users have
+    neither.
     """
     path = files["extrasensory.npz"]
     features, labels, users, classes = read_npz(path, "Z", "y", "user", "classes")
@@ -87,7 +85,7 @@ def read_extrasensory(files: Files) -> Dataset:
 def _check(
     path: Path, values: NDArray[Any], dims: int, labels: NDArray[Any], users: NDArray[Any]
 ) -> None:
-    """Refuse arrays that are not one float sample, label and user per row."""
+    """Raise DataError unless each row is a float sample with an integer label and user."""
     fits = (
         values.ndim == dims
         and values.dtype.kind == "f"

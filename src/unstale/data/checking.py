@@ -1,4 +1,4 @@
-"""Which data sets are there, and whether they are what was published."""
+"""Finding data sets on this machine and verifying their checksums."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,28 +15,28 @@ Status = Literal["embedded", "verified", "unverified", "missing", "damaged"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is known about one data set on this machine."""
+    """The result of checking one data set."""
 
     name: str
-    """The data set."""
+    """The name of the data set."""
     status: Status
-    """embedded: comes with a package. verified: every file is as published.
-    unverified: a file differs or nothing is known to compare it with, and it can be
-    read. missing: not all files are there. damaged: it cannot be read."""
+    """embedded: comes with a package. verified: all checksums match. unverified: the files can
+    be read, but a checksum differs or is not known. missing: not all files are there.
+    damaged: the files cannot be read."""
     where: str
-    """The folder of its files; where it should be when missing; empty when embedded."""
+    """The folder of the files, or where it should be if missing; empty if embedded."""
     detail: str
-    """One or two sentences for the user."""
+    """An explanation for the user."""
 
 
 def check(root: str | Path | None = None) -> list[Finding]:
     """Look for every registered data set and verify its files by checksum.
 
-    A file with another checksum than the published one is read, which takes a
-    while, to tell a file that is merely different from one that is broken.
+    If a checksum differs, the data set is read, which takes a while, to find out whether it
+    is damaged or only different.
 
     Args:
-        root: As for `data_roots`.
+        root: As in `data_roots`.
 
     Returns:
         One finding per data set, in the order of `names()`.
@@ -79,7 +79,7 @@ def check_one(name: str, root: str | Path | None = None) -> Finding:
 
 
 def _differing(found: Found) -> list[str]:
-    """Name the files whose checksum is unknown or another one."""
+    """Return the names of files whose checksum differs or is not known."""
     return [
         name
         for name, checksum in found.layout.files.items()

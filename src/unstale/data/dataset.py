@@ -1,4 +1,4 @@
-"""`Dataset`: what every reader returns, checked once so that nothing behind it has to."""
+"""`Dataset`: the checked result of every reader of a data set."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dataset:
-    """One data set as tensors on the CPU, scaled, with a fixed train and test part.
+    """A data set as scaled tensors on the CPU, with a fixed train and test part.
 
-    Inputs keep known bounds, because the server that inverts an update has to
-    start within them without having seen the data. Images are therefore scaled by
-    constants that everybody knows (0 and 255; for MNIST and Fashion-MNIST also the
-    mean and deviation that the field uses), never by statistics of the clients.
+    The bounds of inputs are known constants, because the server starts an inversion within
+    them without having seen any data. Images are therefore scaled by constants (0 and 255;
+    for MNIST and Fashion-MNIST also the usual mean and standard deviation), never by
+    statistics of the clients' data.
 
     Raises:
         DataError: When shapes, types, labels or values do not fit together.
@@ -36,7 +36,7 @@ class Dataset:
     """
 
     name: str
-    """What the data set is called in the registry."""
+    """The name of the data set in the registry."""
     x_train: "torch.Tensor"
     """Training inputs, float32, channels first."""
     y_train: "torch.Tensor"
@@ -48,15 +48,15 @@ class Dataset:
     classes: tuple[str, ...]
     """The name of each class, by label."""
     low: float
-    """No input is below this, after scaling."""
+    """Lower bound of the scaled inputs."""
     high: float
-    """No input is above this, after scaling."""
+    """Upper bound of the scaled inputs."""
     users_train: "torch.Tensor | None" = None
-    """Who each training sample comes from (int64 from 0), where the data knows."""
+    """The user of each training sample (int64 from 0), if the data set has users."""
 
     @property
     def num_classes(self) -> int:
-        """The number of classes, with or without samples."""
+        """The number of classes, including those without samples."""
         return len(self.classes)
 
     @property
@@ -89,7 +89,7 @@ class Dataset:
             )
 
     def _check_part(self, part: str, x: "torch.Tensor", y: "torch.Tensor") -> None:
-        """Refuse a part whose inputs and labels cannot be trained on."""
+        """Raise DataError unless inputs and labels of a part are valid."""
         import torch
 
         what = f"The {part} part of data set '{self.name}'"
@@ -119,7 +119,7 @@ def unit_images(pixels: NDArray[np.uint8]) -> "torch.Tensor":
     """Return bytes 0..255 as float32 in [0, 1], without a second float copy."""
     import torch
 
-    # A contiguous array of our own: torch must not share memory with a read-only buffer.
+    # A contiguous copy: torch must not share memory with a read-only buffer.
     return torch.from_numpy(np.array(pixels, order="C")).to(torch.float32).div_(255)
 
 

@@ -13,9 +13,8 @@ NUM_TEST = 500
 def read_digits(files: Files) -> Dataset:
     """Return the digits as [1, 8, 8] in [0, 1]: 1,297 to train, 500 to test.
 
-    The published values are 0..16. There is no published split for this part of
-    the UCI data, so one is drawn once for all, the same share of every class,
-    from a seed of its own: the seed of a run does not change what is tested.
+    The published values are 0..16. There is no published split for this part of the UCI
+    data, so a stratified one is drawn with a fixed seed; it does not depend on the run's.
     """
     # Imported here: both take a second, and finding data needs neither (see `dataset.py`).
     import torch

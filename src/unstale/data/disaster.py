@@ -15,7 +15,7 @@ from unstale.data.split import stratified_test_mask
 from unstale.seeding import numpy_generator
 
 MAX_PIXELS = 2**28
-"""The most that a mosaic may hold: ten times ours, 0.8 GB decoded."""
+"""Maximum size of a mosaic: ten times the published one, 0.8 GB decoded."""
 
 
 def decode_mosaic(
@@ -23,8 +23,8 @@ def decode_mosaic(
 ) -> NDArray[np.uint8]:
     """Return the first `count` tiles of a mosaic, row by row, as [count, 3, tile, tile].
 
-    The size is compared with what `columns`, `tile` and `count` ask for before a
-    pixel is decoded, so a file cannot make us allocate more than it announces.
+    Before decoding, the size of the image is compared with `columns`, `tile` and `count`, so
+    that a file cannot make us allocate more memory than it announces.
 
     Raises:
         MissingExtraError: Without Pillow.
@@ -53,8 +53,8 @@ def decode_mosaic(
 def read_disaster(files: Files) -> Dataset:
     """Return the photographs as [3, 64, 64] in [0, 1].
 
-    There is no published split; a fifth of each class is tested, drawn once for
-    all from a seed of its own.
+    There is no published split; the test part is a fifth of each class, drawn with a fixed
+    seed.
     """
     path = files["disaster64.npz"]
     jpeg, columns, tile, labels, classes = read_npz(

@@ -1,4 +1,4 @@
-"""What is said about a file that is not as its publisher made it, in one voice."""
+"""Errors about damaged files, with a common wording."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from unstale.errors import DataError
 
 
 class MissingExtraError(DataError):
-    """A data set needs an optional package; its files may be in order."""
+    """Reading a data set needs an optional package that is not installed."""
 
     def __init__(self, name: str, package: str, extra: str) -> None:
         super().__init__(
@@ -16,7 +16,7 @@ class MissingExtraError(DataError):
 
 
 def damaged(path: Path, should: str, found: str) -> DataError:
-    """Return the error for a file that should be one thing and was found to be another."""
+    """Return the DataError for a file that is not as it should be."""
     return DataError(
         f"{path} should {should}. Found {found}. The file is damaged or another one: put a good "
         f"copy in its place (`unstale data check` shows what is known about it)."
@@ -24,10 +24,10 @@ def damaged(path: Path, should: str, found: str) -> DataError:
 
 
 def check_labels(path: Path, lowest: int, highest: int, low: int, high: int) -> None:
-    """Refuse labels from `lowest` to `highest` that leave the range `low` to `high`.
+    """Check that labels from `lowest` to `highest` are within `low` to `high`.
 
     Raises:
-        DataError: With the name of the file.
+        DataError: If they are not; names the file.
     """
     if lowest < low or highest > high:
         raise damaged(

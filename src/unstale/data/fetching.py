@@ -1,4 +1,4 @@
-"""Downloading published files: checked before they appear, and nothing left behind otherwise."""
+"""Downloading published files, atomically and verified by checksum."""
 
 import gzip
 import hashlib
@@ -24,12 +24,12 @@ from unstale.errors import DataError
 logger = logging.getLogger(__name__)
 
 Progress = Callable[[int, int | None], None]
-"""Called with the bytes so far and in all (None where the server does not say), per file."""
+"""Called as `(bytes so far, total bytes or None if the server does not tell)`, per file."""
 
 BLOCK = 1 << 16
 TIMEOUT_SECONDS = 30.0
 MAX_BYTES = 2**31
-"""No published file is as large; a server that never stops is cut off here."""
+"""Maximum size of a download; larger than any published file."""
 
 
 def fetch(
@@ -40,12 +40,12 @@ def fetch(
 ) -> Path:
     """Download the files of a data set into the first data root.
 
-    Files that are there with the right checksum are kept. Others appear under
-    their names only when they are whole and verified.
+    Existing files with the right checksum are kept. Downloads get their final names only
+    after they are complete and verified.
 
     Args:
         name: One of `names()`.
-        root: The data root; see `data_roots` for what holds without it.
+        root: The data root; see `data_roots` for the default.
         progress: Called now and then while a file comes in.
         urls: Other places to load from, by file name: a mirror of one's own.
 
@@ -86,13 +86,13 @@ def _bring(
     known: Mapping[str, str],
     progress: Progress | None,
 ) -> None:
-    """Make sure that one download, or what it contains, is under the root."""
+    """Fetch one download (and unpack it) unless its files are there already."""
     if download.members:
         expected = {root / part: known.get(Path(part).name, "") for part in download.members}
     else:
         expected = {root / download.path: download.checksum}
     if all(_is_verified(path, checksum) for path, checksum in expected.items()):
-        logger.info("%s is there and verified", download.path)
+        logger.info("%s is already there and verified", download.path)
         return
     target = root / download.path
     with _appearing(target, keep=not download.members) as part:
@@ -107,7 +107,7 @@ def _is_verified(path: Path, checksum: str) -> bool:
 
 @contextmanager
 def _appearing(target: Path, keep: bool = True) -> Iterator[Path]:
-    """Yield a path beside `target` to write to; it becomes `target` if nothing goes wrong."""
+    """Yield a temporary path next to `target`, renamed to it if no exception is raised."""
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
@@ -121,7 +121,7 @@ def _appearing(target: Path, keep: bool = True) -> Iterator[Path]:
 def _download_from_any(
     urls: tuple[str, ...], part: Path, checksum: str, progress: Progress | None
 ) -> None:
-    """Write the first of several URLs that gives the right file."""
+    """Download from the first of several URLs whose content has the right checksum."""
     failures = []
     for url in urls:
         try:
@@ -141,7 +141,7 @@ def _download_from_any(
 
 
 def _copy(url: str, file: IO[bytes], checksum: str, progress: Progress | None) -> str:
-    """Copy a URL to a file and return the checksum of what came."""
+    """Copy the content of a URL to a file and return its checksum."""
     algorithm = checksum.partition(":")[0]
     digest = hashlib.new(algorithm, usedforsecurity=False)
     done = 0
@@ -157,7 +157,7 @@ def _copy(url: str, file: IO[bytes], checksum: str, progress: Progress | None) -
 
 
 def _blocks(url: str) -> Iterator[tuple[bytes, int | None]]:
-    """Yield what a URL gives, piece by piece, with its announced length."""
+    """Yield the content of a URL in blocks, each with the announced total length."""
     if urlsplit(url).scheme not in ("http", "https"):
         raise DataError(f"A download should come by http or https. Found {url}.")
     request = Request(url, headers={"User-Agent": "unstale"})  # noqa: S310 -- checked above
@@ -176,7 +176,7 @@ def _blocks(url: str) -> Iterator[tuple[bytes, int | None]]:
 
 
 def _unpack(archive: Path, members: tuple[str, ...], root: Path) -> None:
-    """Take the named regular files out of a .tar.gz, and nothing else."""
+    """Extract the named regular files from a .tar.gz, and nothing else."""
     try:
         with tarfile.open(archive, "r:gz") as tar:
             entries = {entry.name: entry for entry in tar if entry.isreg()}
@@ -193,6 +193,6 @@ def _unpack(archive: Path, members: tuple[str, ...], root: Path) -> None:
 
 
 def _flush(file: IO[bytes]) -> None:
-    """Have the bytes on the disk before the name is: else a crash leaves an empty file."""
+    """Flush to disk before the rename, so that a crash cannot leave an empty file."""
     file.flush()
     os.fsync(file.fileno())

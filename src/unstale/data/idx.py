@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     import torch
 
 MAX_BYTES = 2**30
-"""The most that a header may announce: MNIST has 47 MB."""
+"""Maximum size that a header may announce; MNIST has 47 MB."""
 
 
 class Scale(NamedTuple):
-    """The mean and deviation of a data set's pixels in [0, 1], as everybody knows them."""
+    """The usual mean and standard deviation of a data set's pixels in [0, 1]."""
 
     mean: float
     std: float
@@ -81,7 +81,7 @@ def read_idx_set(
 def _read_part(
     files: Files, prefix: str, suffix: str, num_classes: int, scale: Scale
 ) -> "tuple[torch.Tensor, torch.Tensor]":
-    """Return images and labels of one part, which must be equally many."""
+    """Return images and labels of one part, after checking that their numbers agree."""
     label_path = files[f"{prefix}-labels-idx1-ubyte{suffix}"]
     images = read_idx(files[f"{prefix}-images-idx3-ubyte{suffix}"], 3)
     labels = read_idx(label_path, 1)
@@ -102,7 +102,7 @@ def _source(
     mirrors: tuple[str, ...],
     md5: dict[str, tuple[str, str]],
 ) -> Source:
-    """Describe a data set that is published as MNIST is; `md5` is of the .gz and unpacked."""
+    """Return the source of a data set in MNIST's format; `md5` has the sums of .gz and unpacked."""
     read = partial(read_idx_set, name=name, classes=classes, scale=scale)
     packed = {f"{file}.gz": f"md5:{sums[0]}" for file, sums in md5.items()}
     plain = {file: f"md5:{sums[1]}" for file, sums in md5.items()}

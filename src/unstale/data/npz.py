@@ -1,4 +1,4 @@
-"""Reading .npz archives of strangers: never a pickle, never more than asked for."""
+"""Reading untrusted .npz archives, without unpickling and with a limit on their size."""
 
 import zipfile
 import zlib
@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from unstale.data.faults import damaged
 
 MAX_BYTES = 2**31
-"""The most that one array may take unpacked: far above ours, far below a zip bomb."""
+"""Maximum unpacked size of one array, against zip bombs."""
 
 
 def read_npz(path: Path, *keys: str) -> tuple[NDArray[Any], ...]:
     """Return the arrays of an archive under `keys`, in that order.
 
     Raises:
-        DataError: When the file is no such archive, lacks an array, or holds
-            Python objects, which could only be had by unpickling.
+        DataError: If the file is not such an archive, lacks an array, or holds Python
+            objects, which would have to be unpickled.
     """
     should = f"be an .npz archive of plain arrays with {', '.join(keys)}"
     try:

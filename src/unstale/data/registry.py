@@ -1,4 +1,4 @@
-"""Data sets by name: `load`, `names`, and `register` for one's own."""
+"""The registry of data sets: `load`, `names` and `register`."""
 
 from pathlib import Path
 
@@ -14,8 +14,8 @@ def register(name: str, source: Source, *, force: bool = False) -> None:
     """Make a data set available to `load`, experiment files and the command line.
 
     Args:
-        name: What it is called there.
-        source: Where its files lie and how they are read.
+        name: The name of the data set.
+        source: Where its files are and how they are read.
         force: Replace one that has the name already.
 
     Raises:
@@ -32,7 +32,7 @@ def register(name: str, source: Source, *, force: bool = False) -> None:
         (3,)
     """
     if not name:
-        raise ConfigError("The name of a data set should not be empty. Found ''. Name it.")
+        raise ConfigError("The name of a data set should not be empty. Found ''. Pass a name.")
     if name in _SOURCES and not force:
         raise ConfigError(
             f"The name of a data set should be new. Found '{name}', which is registered. "
@@ -47,10 +47,10 @@ def names() -> tuple[str, ...]:
 
 
 def find_source(name: str) -> Source:
-    """Return what is registered under a name.
+    """Return the source that is registered under a name.
 
     Raises:
-        UnknownNameError: When nothing is.
+        UnknownNameError: If there is none.
     """
     if name not in _SOURCES:
         raise UnknownNameError("The data set", name, _SOURCES)
@@ -58,21 +58,21 @@ def find_source(name: str) -> Source:
 
 
 def load(name: str, root: str | Path | None = None) -> Dataset:
-    """Read a data set.
+    """Load a data set.
 
-    Files are checked for their structure, not by checksum: `check` does that.
-    Nothing is cached, so two calls read twice and share no memory.
+    The structure of files is checked, but not their checksums (see `check`). Nothing is
+    cached: every call reads the files again.
 
     Args:
         name: One of `names()`.
-        root: The only data root to look in; see `data_roots` for what holds without it.
+        root: The only data root to look in; see `data_roots` for the default.
 
     Returns:
-        The data set, scaled, with a train and a test part that never change.
+        The scaled data set, always with the same train and test part.
 
     Raises:
-        UnknownNameError: When nothing is registered under the name.
-        DataError: When files are missing or damaged.
+        UnknownNameError: If no data set has the name.
+        DataError: If files are missing or damaged.
 
     Example:
         >>> from unstale import data

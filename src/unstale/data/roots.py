@@ -1,4 +1,4 @@
-"""Where data sets are looked for, and where their files were found."""
+"""Finding the files of data sets under the data roots."""
 
 import os
 from collections.abc import Iterable
@@ -13,10 +13,10 @@ ENVIRONMENT_VARIABLE = "UNSTALE_DATA"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The complete files of a data set."""
+    """The files of a data set, all of them found."""
 
     layout: Layout
-    """The layout that they make up."""
+    """The layout of the files."""
     folder: Path
     """The folder that holds them."""
     files: Files
@@ -24,11 +24,11 @@ class Found:
 
 
 def data_roots(root: str | Path | None = None) -> list[Path]:
-    """Return the folders to look in, the first one first.
+    """Return the folders in which data sets are looked for, in order.
 
-    An explicit `root` is the only one. Without it the folders of the environment
-    variable UNSTALE_DATA are used (several as in PATH), without that the user's
-    cache: ``$XDG_CACHE_HOME/unstale`` or ``~/.cache/unstale``.
+    They are `root`, if given; else the folders of the environment variable UNSTALE_DATA
+    (separated as in PATH); else the user's cache, ``$XDG_CACHE_HOME/unstale`` or
+    ``~/.cache/unstale``.
 
     Example:
         >>> [str(path) for path in data_roots("/srv/data")]
@@ -58,15 +58,15 @@ def locate(name: str, source: Source, root: str | Path | None = None) -> Found:
     """Find the files of a data set.
 
     Args:
-        name: What the data set is called, for the message.
-        source: Where its files may lie.
-        root: As for `data_roots`.
+        name: The name of the data set, for messages.
+        source: The source of the data set.
+        root: As in `data_roots`.
 
     Returns:
         The first complete layout: by root, then by layout, then by folder.
 
     Raises:
-        DataError: When none is complete. It says what was looked for, where, and how to get it.
+        DataError: If none is complete; says where the files were looked for and how to get them.
     """
     embedded = source.embedded
     if embedded is not None:
@@ -86,7 +86,7 @@ def locate(name: str, source: Source, root: str | Path | None = None) -> Found:
 
 
 def _missing(name: str, source: Source, roots: list[Path], partial: list[str]) -> str:
-    """Return the message for a data set whose files are not there."""
+    """Return the message for a data set whose files are missing."""
     wanted = " or ".join(
         f"{_several(layout.files)} in {' | '.join(layout.folders)}" for layout in source.layouts
     )
@@ -99,7 +99,7 @@ def _missing(name: str, source: Source, roots: list[Path], partial: list[str]) -
 
 
 def how_to_get(name: str, source: Source, roots: list[Path]) -> str:
-    """Return one or two sentences that say how to get the files and where to put them."""
+    """Return how to get the files and where to put them, for messages."""
     layout = source.layouts[0]
     put = (
         f"put the files into {roots[0] / layout.folders[0]} "
@@ -111,7 +111,7 @@ def how_to_get(name: str, source: Source, roots: list[Path]) -> str:
 
 
 def _several(names: Iterable[str]) -> str:
-    """Name up to four files, and count the rest."""
+    """Return the names of up to four files, and the number of others."""
     names = list(names)
     rest = f" and {len(names) - 4} more" if len(names) > 4 else ""
     return ", ".join(names[:4]) + rest

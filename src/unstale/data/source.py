@@ -1,4 +1,4 @@
-"""`Source`: where a data set's files may lie, how they are read, verified and fetched."""
+"""`Source`: where the files of a data set are, and how to read, verify and fetch them."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -9,20 +9,20 @@ from unstale.data.dataset import Dataset
 from unstale.errors import ConfigError
 
 Files = Mapping[str, Path]
-"""The files of a layout as found on disk, by their published names."""
+"""The paths of the files of a layout, by their published names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One set of files that together hold a data set, as its publisher or a tool leaves them."""
+    """One set of files that a data set can be read from."""
 
     read: Callable[[Files], Dataset]
-    """Turns the files into a `Dataset`; raises DataError naming a damaged file."""
+    """Reads the files into a `Dataset`; raises DataError if one is damaged."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """File name -> checksum as ``"md5:…"`` or ``"sha256:…"``, or ``""`` where none is known.
-    Without files the data set is embedded: it comes with an installed package."""
+    """Checksums by file name, as ``"md5:…"`` or ``"sha256:…"``, or ``""`` if not known. A data
+    set without files is embedded: it comes with an installed package."""
     folders: tuple[str, ...] = (".",)
-    """Folders under a data root in which the files may lie, the preferred one first."""
+    """Folders under a data root in which the files may be, the preferred one first."""
 
     def __post_init__(self) -> None:
         if not self.folders:
@@ -40,14 +40,14 @@ class Download:
     """One published file and where it goes."""
 
     urls: tuple[str, ...]
-    """Where it is published; the next is tried when one fails."""
+    """Where it is published; the next one is tried if one fails."""
     path: str
     """Where it is put, relative to the data root."""
     checksum: str
-    """As in `Layout.files`; never empty, because what comes over a network is checked."""
+    """As in `Layout.files`, but never empty: all downloads are verified."""
     members: tuple[str, ...] = ()
-    """For a .tar.gz: the files to take out of it, by their paths in it and under the root.
-    The archive itself is not kept."""
+    """For a .tar.gz: the files to extract, by their paths in the archive, which are also their
+    paths under the data root. The archive itself is not kept."""
 
     def __post_init__(self) -> None:
         if not self.urls or not self.checksum:
@@ -59,16 +59,16 @@ class Download:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """All that is known about a data set before it is read."""
+    """The files of a data set, and how to get and read them."""
 
     summary: str
-    """What it is, in one line."""
+    """A description in one line."""
     layouts: tuple[Layout, ...]
-    """Where its files may lie; the first that is complete is read."""
+    """The possible sets of files; the first one that is complete is read."""
     downloads: tuple[Download, ...] = ()
-    """What `fetch` brings; empty where nothing is published that could be read as it is."""
+    """What `fetch` downloads; empty if no published file can be read directly."""
     obtain: str = ""
-    """How to get or make the files where there is nothing to download."""
+    """How to get or make the files if there is nothing to download."""
 
     def __post_init__(self) -> None:
         if not self.layouts:
@@ -76,14 +76,14 @@ class Source:
 
     @property
     def embedded(self) -> Layout | None:
-        """The layout that needs no files, where there is one."""
+        """The layout without files, if there is one."""
         return next((layout for layout in self.layouts if not layout.files), None)
 
 
 def checksum_of(path: Path, like: str) -> str:
-    """Return the checksum of a file by the algorithm that `like` names, in the same form."""
+    """Return the checksum of a file in the form and with the algorithm of `like`."""
     algorithm = like.partition(":")[0]
     with path.open("rb") as file:
-        # MD5 is what the publishers give; it guards against damage, not against malice.
+        # Publishers give MD5, which detects damage but not manipulation.
         digest = hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False))
     return f"{algorithm}:{digest.hexdigest()}"

@@ -1,4 +1,4 @@
-"""A fixed test part for data that is published without one."""
+"""A fixed test part for data sets that are published without one."""
 
 from itertools import pairwise
 
@@ -11,22 +11,21 @@ Ints = NDArray[np.integer]
 def stratified_test_mask(
     labels: Ints, order: Ints, num_test: int, users: Ints | None = None
 ) -> NDArray[np.bool_]:
-    """Choose test samples so that every class, and every user within it, gives its share.
+    """Return a test mask that is stratified by class and, within a class, by user.
 
-    Samples are laid in a row by class, then user, then `order`. The cell (class,
-    user) that covers [a, b) of the row gives its last ``⌊b·k/n⌋ − ⌊a·k/n⌋``
-    samples, with k = `num_test`. These differences add up to exactly k, and as
-    cells of one class are neighbours, cells and classes both get their share to
-    within one sample. Rounding each cell alone would give a class of 12 samples
-    over 10 users none at all.
+    Samples are sorted by class, then user, then `order`. A cell (class, user) at positions
+    [a, b) contributes its last ``⌊b·k/n⌋ − ⌊a·k/n⌋`` samples, with k = `num_test` and n the
+    number of samples. These numbers add up to exactly k and, since the cells of a class are
+    adjacent, both cells and classes get their share to within one sample. Rounding each cell
+    by itself would give a class of 12 samples of 10 users no test sample.
 
     Args:
         labels: The class of each sample.
-        order: Sorts samples within a cell; the last ones are tested. A random
-            permutation for independent samples, the index for a time series, where
-            neighbours overlap and a random choice would show the test to training.
-        num_test: How many to choose.
-        users: Who each sample comes from.
+        order: Sorts samples within a cell; the last ones are for testing. A random permutation
+            for independent samples; the index for a time series, where neighbours overlap and
+            a random choice would leak test data into training.
+        num_test: Number of test samples.
+        users: The user of each sample.
 
     Returns:
         True for each sample of the test part.

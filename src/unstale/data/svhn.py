@@ -25,7 +25,7 @@ def read_mat(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.integer]]:
     try:
         content = loadmat(path, variable_names=("X", "y"))
         images, labels = np.asarray(content["X"]), np.asarray(content["y"])
-    # SciPy's parser answers damage with nearly any exception; all mean the same here.
+    # SciPy's parser can raise nearly any exception for a damaged file.
     except Exception as error:
         raise damaged(path, should, f"{type(error).__name__}: {error}") from error
     fits = (

@@ -1,9 +1,9 @@
 """Reading CIFAR-10's pickled batches without running anything that a pickle names.
 
-A pickle is a program: it may name any function and call it. This reader looks
-nothing up. The few names that a batch of arrays needs stand for small stand-ins
-here, which only remember what they are given; every other name ends the reading.
-Not even NumPy's own constructors are called with what the file says.
+A pickle is a program that can import and call any function. This reader imports nothing.
+The few names that a batch of arrays needs are replaced by small classes that only record
+their arguments; any other name is an error. Not even NumPy's constructors are called with
+values from the file.
 """
 
 import pickle
@@ -18,7 +18,7 @@ from unstale.data.faults import damaged
 
 
 class _PickledDtype:
-    """Stands for ``numpy.dtype``: remembers its code and takes no notice of the rest."""
+    """Replaces ``numpy.dtype``; records the type code only."""
 
     def __init__(self, code: str | bytes, *flags: object) -> None:
         self.code = code.decode("latin1") if isinstance(code, bytes) else code
@@ -28,7 +28,7 @@ class _PickledDtype:
 
 
 class _PickledArray:
-    """Stands for an array until its state is known."""
+    """Replaces an array until its state has been read."""
 
     state: tuple[Any, ...] = ()
 
@@ -48,7 +48,7 @@ def _reconstruct(*arguments: object) -> _PickledArray:
 
 
 def _latin1_bytes(text: str, encoding: str) -> bytes:
-    """Stand for ``_codecs.encode``, by which Python 3 writes bytes in old protocols."""
+    """Replace ``_codecs.encode``, with which Python 3 pickles bytes in old protocols."""
     if encoding != "latin1":
         raise pickle.UnpicklingError(f"text in the encoding {encoding!r}")
     return text.encode("latin1")
@@ -65,7 +65,7 @@ _ALLOWED: dict[tuple[str, str], object] = {
 
 class _AllowListUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """Return the stand-in for a name, or refuse it. Nothing is ever imported."""
+        """Return the replacement of a name, or raise an error. Nothing is ever imported."""
         if (module, name) not in _ALLOWED:
             raise pickle.UnpicklingError(f"the name {module}.{name}, which is not allowed")
         return _ALLOWED[module, name]
@@ -85,7 +85,7 @@ def read_pickled_batch(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]
         entries = {k.decode("latin1") if isinstance(k, bytes) else k: v for k, v in batch.items()}
         data = entries["data"].to_bytes_array()
         labels = np.array([_plain_int(label) for label in entries["labels"]], dtype=np.int64)
-    # A pickle that is damaged or hostile can end in any exception; all mean the same here.
+    # A damaged or hostile pickle can raise any exception.
     except Exception as error:
         raise damaged(path, should, f"{type(error).__name__}: {error}") from error
     return data, labels

@@ -1,8 +1,7 @@
-"""Executors: where the independent parts of one round's work are done."""
+"""Executors: parallel and background computation of independent work."""
 
 from unstale.executors.background import Background
-from unstale.executors.base import Executor, WorkerError
-from unstale.executors.inline import Inline
+from unstale.executors.base import Executor, Inline, WorkerError
 from unstale.executors.on_ray import OnRay
 from unstale.executors.processes import Processes
 

@@ -1,4 +1,4 @@
-"""Work beside the rounds: handed over now, done meanwhile, looked at when it is ready."""
+"""`Background`: work that is computed while rounds go on."""
 
 import atexit
 import threading
@@ -13,39 +13,37 @@ from typing import Any
 import torch
 
 from unstale.errors import ConfigError, UnstaleError
-from unstale.executors.base import Executor
-from unstale.executors.inline import Inline
+from unstale.executors.base import Executor, Inline
 
-# How long an interpreter that exits waits for the work that is being done.
+# How long the interpreter waits at exit for work that is running.
 _EXIT_SECONDS = 60.0
-_lines: "weakref.WeakSet[_Line]" = weakref.WeakSet()
+_queues: "weakref.WeakSet[_Queue]" = weakref.WeakSet()
 
 
 @atexit.register
 def _close_all() -> None:
-    """End what is being done: a thread amid torch's code could crash an interpreter that goes."""
-    for line in list(_lines):
-        line.close(_EXIT_SECONDS)
+    """Wait for running work: a thread inside torch's code could crash an exiting interpreter."""
+    for queue in list(_queues):
+        queue.close(_EXIT_SECONDS)
 
 
 class Background:
-    """Does work while its caller goes on, in the order in which it was given.
+    """A queue of work that is computed in the background, in the order of submission.
 
-    The work is done in a thread of this process, or by the workers of an executor. The
-    thread starts at the first use. What goes wrong (an exception, a worker that dies)
-    is an outcome: the future tells it, and the next work is done.
+    The work runs in a thread of this process, or on the workers of an executor. The thread
+    starts at the first `submit`. If an item fails (an exception, a worker that dies), its
+    future has the exception, and the next items are computed as usual.
 
     Args:
-        executor: Who does the work; a thread of this process when not given. Rounds are
-            disturbed the least by an executor of its own, such as `Processes(1)`. It is
-            the caller's to close.
-        threads: Torch's threads for work in this process; half of the caller's when not
-            given.
-        at_once: How much is taken at once; as much as there are workers when not given.
-            More pays on a GPU, which fits several updates in little more than the time of
-            one; all of them are ready when the last one is.
-        max_waiting: How many updates of a server may await their fit; others are converted in
-            the step.
+        executor: Computes the work; by default a thread of this process. An executor of its
+            own, such as `Processes(1)`, slows rounds down the least. The caller closes it.
+        threads: Number of torch threads for work in this process; by default half of the
+            caller's.
+        at_once: Number of items that are computed in one batch; by default the number of
+            workers. More pays off on a GPU, which fits several updates in little more than
+            the time of one; the results of a batch are ready together.
+        max_waiting: Maximum number of a server's updates that await their fit; further ones
+            are converted in the step.
 
     Example:
         >>> def doubled(shared, items):
@@ -82,61 +80,60 @@ class Background:
         self._threads = threads
         self._at_once = at_once
         self._lock = threading.Lock()
-        self._line: _Line | None = None
+        self._queue: _Queue | None = None
 
     def submit(
         self, work: Callable[[Any, Sequence[Any]], Sequence[Any]], shared: Any, item: Any
     ) -> Future[Any]:
-        """Hand over an item of work and return at once.
+        """Add an item to the queue and return immediately.
 
         Args:
-            work: Gets what is shared and some items, and returns a result for each; a
-                function of a module where it is done by other processes.
-            shared: What all items need.
+            work: Called as `work(shared, items)`; returns one result per item. For other
+                processes it must be a function that they can import.
+            shared: What all items need, such as the model.
             item: The item.
 
         Returns:
-            The future of the item's result. It is cancelled by `close` if the work has
-            not begun.
+            The future of the item's result. `close` cancels it if the work has not started.
         """
         future: Future[Any] = Future()
         with self._lock:
-            if self._line is None:
-                self._line = self._started()
-            self._line.put(_Job(work, shared, item, future))
+            if self._queue is None:
+                self._queue = self._started()
+            self._queue.put(_Job(work, shared, item, future))
         return future
 
     @property
     def waiting(self) -> int:
-        """How many items are not done yet."""
+        """Number of items that are queued or running."""
         with self._lock:
-            return 0 if self._line is None else self._line.waiting
+            return 0 if self._queue is None else self._queue.waiting
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until all is done, or for so many seconds; tell whether all is done."""
+        """Wait for all items, at most `timeout` seconds; return whether all are done."""
         with self._lock:
-            line = self._line
-        return line is None or line.wait(timeout)
+            queue = self._queue
+        return queue is None or queue.wait(timeout)
 
     def close(self, timeout: float | None = None) -> None:
-        """Cancel what has not begun and wait for the rest, or for so many seconds.
+        """Cancel queued items and wait for running ones, at most `timeout` seconds.
 
-        The next `submit` would start anew.
+        A later `submit` starts a new thread.
         """
         with self._lock:
-            line, self._line = self._line, None
-        if line is not None:
-            line.close(timeout)
+            queue, self._queue = self._queue, None
+        if queue is not None:
+            queue.close(timeout)
 
-    def _started(self) -> "_Line":
+    def _started(self) -> "_Queue":
         here = isinstance(self._executor, Inline)
         threads = (self._threads or max(1, torch.get_num_threads() // 2)) if here else None
-        line = _Line(self._executor, self._at_once or self._executor.workers)
-        line.start(threads)
-        # The thread knows the line alone, so that a Background that nobody has any more goes,
-        # and its thread with it.
-        weakref.finalize(self, line.close, 0).atexit = False
-        return line
+        queue = _Queue(self._executor, self._at_once or self._executor.workers)
+        queue.start(threads)
+        # The thread refers to the queue only, so that an unused Background is collected and its
+        # thread ends.
+        weakref.finalize(self, queue.close, 0).atexit = False
+        return queue
 
     def __enter__(self) -> "Background":
         return self
@@ -161,8 +158,8 @@ class _Job:
         return self.work is other.work and self.shared is other.shared
 
 
-class _Line:
-    """The jobs that wait, and the thread that does them."""
+class _Queue:
+    """The queued jobs, and the thread that computes them."""
 
     def __init__(self, executor: Executor, at_once: int) -> None:
         self._executor = executor
@@ -179,7 +176,7 @@ class _Line:
 
         def run() -> None:
             if threads is not None:
-                torch.get_num_threads()  # else the first operation would set it anew
+                torch.get_num_threads()  # initialises it, or the first operation would reset it
                 torch.set_num_threads(threads)
             ready.set()
             while group := self._take():
@@ -190,11 +187,10 @@ class _Line:
 
         self._thread = threading.Thread(target=run, name="unstale-background", daemon=True)
         self._thread.start()
-        _lines.add(self)
+        _queues.add(self)
         ready.wait()
         if threads is not None:
-            # Torch's setting is each thread's own, but the last one made is also that of
-            # threads to come.
+            # The setting belongs to each thread, but new threads inherit the last one set.
             torch.set_num_threads(before)
 
     def put(self, job: _Job) -> None:
@@ -223,7 +219,7 @@ class _Line:
             self._thread.join(timeout)
 
     def _take(self) -> list[_Job]:
-        """Wait for jobs and return some that go together; none once it is closed."""
+        """Wait for jobs and return some that can be computed in one batch; none when closed."""
         with self._changed:
             while True:
                 self._changed.wait_for(lambda: self._jobs or self._closed)
@@ -238,17 +234,17 @@ class _Line:
                 if group:
                     self._running = len(group)
                     return group
-                self._changed.notify_all()  # all were cancelled: whoever waits may go on
+                self._changed.notify_all()  # all were cancelled: wakes up `wait`
 
 
 def _do(executor: Executor, group: Sequence[_Job]) -> None:
     try:
         results = _results(executor, group)
-    except BaseException as error:  # whatever it is: nobody else would tell who waits
+    except BaseException as error:  # any exception belongs to the future, or its owner hangs
         if len(group) == 1:
             group[0].future.set_exception(error)
             return
-        # Whose fault it was is not known, and the others should not suffer from it.
+        # It is not known which item failed, so each is computed by itself.
         for job in group:
             _do(executor, [job])
         return
@@ -258,7 +254,7 @@ def _do(executor: Executor, group: Sequence[_Job]) -> None:
 
 def _results(executor: Executor, group: Sequence[_Job]) -> list[Any]:
     count = min(executor.workers, len(group))
-    # Dealt out like cards, so that long and short ones are spread evenly.
+    # Round robin, so that items of one kind are spread over the workers.
     parts = [[job.item for job in group[i::count]] for i in range(count)]
     answers = executor.map(group[0].work, group[0].shared, parts)
     if [len(answer) for answer in answers] != [len(part) for part in parts]:

@@ -1,4 +1,4 @@
-"""The executor on Ray: workers on one machine or many. Needs `unstale[ray]`."""
+"""`OnRay`: an executor of Ray actors, on one or several machines. Needs `unstale[ray]`."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -14,17 +14,18 @@ R = TypeVar("R")
 
 
 class OnRay:
-    """Does items in Ray actors, which start at the first use and stay.
+    """Computes items in Ray actors, which start at the first `map` and stay alive.
 
-    Uses the Ray that runs in this process already; else joins the cluster at `address`;
-    else starts one here for as long as it is open, without dashboard and usage statistics.
+    If Ray is already initialised in this process, it is used. Otherwise the executor joins
+    the cluster at `address` or, without one, starts a local Ray until it is closed, without
+    dashboard and usage statistics.
 
     Args:
-        workers: How many actors.
-        address: Of a running cluster, such as `auto` or `ray://host:10001`.
-        threads: Threads (and Ray CPUs) of each; on a Ray of our own the share of the cores
-            when not given, on a cluster 1.
-        gpus: Ray GPUs of each, such as 0.5, where the server's weights are on a GPU.
+        workers: Number of actors.
+        address: Address of a running cluster, such as `auto` or `ray://host:10001`.
+        threads: Threads (and Ray CPUs) per actor; by default 1 on a cluster, and an equal
+            share of the cores on a local Ray.
+        gpus: Ray GPUs per actor, such as 0.5, if the server's weights are on a GPU.
 
     Example:
         >>> with OnRay(workers=4) as executor:  # nothing starts before the first use
@@ -52,14 +53,14 @@ class OnRay:
 
     @property
     def workers(self) -> int:
-        """How many actors there are."""
+        """Number of actors."""
         return self._workers
 
     def map(self, work: Callable[[Any, T], R], shared: Any, items: Sequence[T]) -> list[R]:
         """Return `work(shared, item)` for each item, in their order."""
         ray = _ray()
         self._connect(ray)
-        # Ray's own pickle also takes what is defined in the user's script.
+        # cloudpickle can also pickle what is defined in the user's script.
         dumps = ray.cloudpickle.dumps
         actors = self._actors_for(ray, pack(shared, dumps))
         packed = [pack((work, item), dumps) for item in items]
@@ -68,7 +69,7 @@ class OnRay:
             answers = ray.get(waiting)
         except ray.exceptions.RayError as error:
             self._dismiss(ray)
-            raise WorkerError(f"A Ray worker was lost: {str(error).splitlines()[0]}") from error
+            raise WorkerError(f"A Ray worker died: {str(error).splitlines()[0]}") from error
         return [result_of(answer) for answer in answers]
 
     def _connect(self, ray: Any) -> None:
@@ -83,7 +84,7 @@ class OnRay:
                 num_cpus=self._workers * self._threads,
                 include_dashboard=False,
                 log_to_driver=False,
-                _node_ip_address="127.0.0.1",  # else Ray's ports are open to the network
+                _node_ip_address="127.0.0.1",  # otherwise Ray's ports are open to the network
             )
         self._started = True
 
@@ -92,7 +93,7 @@ class OnRay:
             self._dismiss(ray)
         if not self._actors:
             remote = ray.remote(num_cpus=self._threads, num_gpus=self._gpus)(Worker)
-            held = ray.put(shared)  # once for a machine, however many workers it has
+            held = ray.put(shared)  # stored once per machine, not per actor
             self._actors = [remote.remote(held, self._threads) for _ in range(self._workers)]
             self._shared = shared
         return self._actors
@@ -103,7 +104,7 @@ class OnRay:
         self._actors = []
 
     def close(self) -> None:
-        """End the actors, and Ray itself if this executor started it."""
+        """End the actors, and Ray if this executor started it."""
         if not self._actors and not self._started:
             return
         ray = _ray()
@@ -130,6 +131,6 @@ def _ray() -> Any:
         import ray
     except ImportError as error:
         raise ConfigError(
-            "OnRay needs Ray, which is not installed. Do: pip install 'unstale[ray]'."
+            "OnRay needs Ray, which is not installed. Run: pip install 'unstale[ray]'."
         ) from error
     return ray

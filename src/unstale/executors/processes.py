@@ -1,4 +1,4 @@
-"""The executor on one machine: processes of our own."""
+"""`Processes`: an executor of worker processes on this machine."""
 
 import multiprocessing
 from collections.abc import Callable, Sequence
@@ -13,29 +13,31 @@ from unstale.executors.worker import Worker, pack, result_of, threads_of
 T = TypeVar("T")
 R = TypeVar("R")
 
-_worker: Worker | None = None  # this process's, where it is a worker
+_worker: Worker | None = None  # set in worker processes only
 
 
 def _begin(shared: bytes, threads: int) -> None:
-    global _worker  # a pool's function has no other place for what its process holds
+    global _worker  # the only way to keep an object in a pool's process
     _worker = Worker(shared, threads)
 
 
 def _do(packed: bytes) -> bytes:
     if _worker is None:
-        raise WorkerError("A worker should have begun before it is given work.")
+        raise WorkerError(
+            "A worker process should be initialised before it gets work. Found one that is not."
+        )
     return _worker.do(packed)
 
 
 class Processes:
-    """Does items in processes of its own, which start at the first use and stay.
+    """Computes items in worker processes, which start at the first `map` and stay alive.
 
-    They start afresh (spawned, not forked), so a script that uses them needs the usual
-    `if __name__ == "__main__":`. A worker takes the memory of a Python with torch.
+    Processes are spawned, not forked, so a script that uses them needs the usual
+    `if __name__ == "__main__":`. Each worker imports torch and takes that much memory.
 
     Args:
-        workers: How many processes.
-        threads: Threads of each; its share of the cores when not given.
+        workers: Number of processes.
+        threads: Torch threads per process; by default an equal share of the cores.
 
     Example:
         >>> with Processes(workers=4) as executor:  # nothing starts before the first use
@@ -52,7 +54,7 @@ class Processes:
 
     @property
     def workers(self) -> int:
-        """How many processes there are."""
+        """Number of processes."""
         return self._workers
 
     def map(self, work: Callable[[Any, T], R], shared: Any, items: Sequence[T]) -> list[R]:
@@ -80,7 +82,7 @@ class Processes:
         return self._pool
 
     def close(self) -> None:
-        """End the processes; the next `map` would start new ones."""
+        """End the processes; a later `map` starts new ones."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None

@@ -1,9 +1,8 @@
-"""What happens inside a worker: bytes in, bytes out.
+"""The worker of `Processes` and `OnRay`, and how work and results are serialised.
 
-Everything travels as bytes that this library pickled itself, between processes
-that it (or a Ray cluster of the same user) started; nothing that a client sent is
-ever unpickled. Tensors go as plain bytes, not through shared memory, whose file
-handles run out.
+Only bytes that this library pickled itself are unpickled, between processes that it (or
+a Ray cluster of the same user) started; data from clients is never unpickled. Tensors
+are sent as plain bytes instead of by shared memory, which can run out of file handles.
 """
 
 import os
@@ -22,24 +21,24 @@ def pack(value: Any, dumps: Dumps = pickle.dumps) -> bytes:
     """Return a value as bytes.
 
     Raises:
-        ConfigError: If something in it exists in this process only.
+        ConfigError: If a part of it cannot be pickled.
     """
     try:
         return dumps(value)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise ConfigError(
             "What workers get should be defined in a module that they can import. "
-            f"Found something else: {error}. Move the model's class and the loss into a module."
+            f"Found: {error}. Move the model's class and the loss into a module."
         ) from error
 
 
 def unpack(packed: bytes) -> Any:
-    """Return the value that `pack` made bytes of."""
-    return pickle.loads(packed)  # noqa: S301  our own bytes, see above
+    """Return the value from the result of `pack`."""
+    return pickle.loads(packed)  # noqa: S301  our own bytes, see the module's docstring
 
 
 def threads_of(workers: int, threads: int | None) -> int:
-    """Return the threads of one worker: its share of the cores where not given."""
+    """Return the number of threads per worker; by default an equal share of the cores."""
     if threads is not None:
         return threads
     available = getattr(os, "sched_getaffinity", None)  # Linux only
@@ -48,7 +47,12 @@ def threads_of(workers: int, threads: int | None) -> int:
 
 
 class Worker:
-    """Holds what is shared, and does items."""
+    """Holds the shared object of a worker process and computes items.
+
+    Args:
+        shared: The shared object, as `pack` returned it.
+        threads: Number of torch threads.
+    """
 
     def __init__(self, shared: bytes, threads: int) -> None:
         torch.set_num_threads(threads)
@@ -56,10 +60,10 @@ class Worker:
         self._shared: Any = None
 
     def do(self, packed: bytes) -> bytes:
-        """Do one packed `(work, item)`; return the packed `(result, None)` or `(None, error)`."""
+        """Compute a packed `(work, item)`; return packed `(result, None)` or `(None, error)`."""
         try:
             if self._packed is not None:
-                # Here and not before: what goes wrong then reaches the one who asked.
+                # Unpacked here instead of in __init__, so that an error reaches the caller.
                 self._shared, self._packed = unpack(self._packed), None
             work, item = unpack(packed)
             return pack((work(self._shared, item), None))
@@ -68,7 +72,7 @@ class Worker:
 
 
 def result_of(packed: bytes) -> Any:
-    """Return what `Worker.do` answered, or raise what was raised there."""
+    """Return the result from `Worker.do`, or raise the exception that was raised there."""
     result, error = unpack(packed)
     if error is not None:
         raise error
@@ -76,7 +80,7 @@ def result_of(packed: bytes) -> Any:
 
 
 def _portable(error: Exception) -> Exception:
-    """Return the error, or its words where it cannot be made again elsewhere."""
+    """Return the exception, or an UnstaleError with its text if it cannot be pickled."""
     try:
         again = unpack(pickle.dumps(error))
     except Exception:

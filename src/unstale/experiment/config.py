@@ -1,4 +1,4 @@
-"""What an experiment is: one scenario, several methods, several seeds."""
+"""The configuration of an experiment: one scenario, several methods, several seeds."""
 
 import dataclasses
 import re
@@ -18,20 +18,20 @@ from unstale.server.history import HistorySpec
 from unstale.sim import ScenarioSpec, availability, cohort, drift, latency, partition
 from unstale.training.local import LocalSpec
 
-# A label names folders and appears in pages, so it is kept plain.
+# Labels become names of folders and appear on pages.
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
 class MethodConfig:
-    """One method of an experiment, under the label that results carry."""
+    """One method of an experiment; `label` names it in the results."""
 
     name: str
     label: str
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def build(self) -> Method:
-        """Return the method."""
+        """Return the method with its settings."""
         return method(self.name, **self.settings)
 
 
@@ -40,11 +40,11 @@ class EvaluateSpec:
     """When and on what the global model is evaluated."""
 
     every: int = 1
-    """Rounds between evaluations; the last round always is."""
+    """Rounds between evaluations; the last round is always evaluated."""
     affected: tuple[int, ...] | None = None
-    """The classes to report on; those of the latency when not given."""
+    """The affected classes, whose accuracy is reported; by default those of the latency."""
     target: float = 0.8
-    """The affected accuracy whose first round is reported as `rounds_to_target`."""
+    """`rounds_to_target` is the first round in which the affected accuracy reaches this value."""
 
     def __post_init__(self) -> None:
         if self.every < 1:
@@ -55,7 +55,7 @@ class EvaluateSpec:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentConfig:
-    """A whole experiment, resolved: every default is filled in."""
+    """A whole experiment, with all defaults filled in."""
 
     name: str
     rounds: int
@@ -72,9 +72,9 @@ class ExperimentConfig:
     history: HistorySpec = field(default_factory=HistorySpec)
     limits: Limits = field(default_factory=Limits)
     oracle: bool = False
-    """Whether to report how far updates are from what clients would have sent today."""
+    """Whether to report how far updates are from those that clients would send without delay."""
     threads: int | None = None
-    """CPU threads; torch's own choice when not given. Numbers depend on it in the last bits."""
+    """CPU threads; torch's default if not given. The last bits of results depend on it."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the resolved config as a table that `parse` reads back."""
@@ -102,7 +102,7 @@ class ExperimentConfig:
         }
 
 
-# The parts of a scenario: their kinds, and the kind of a table that names none.
+# The parts of a scenario: their kinds by name, and the default kind.
 _KINDS: dict[str, tuple[Mapping[str, type[Any]], str]] = {
     "partition": (partition.KINDS, "dirichlet"),
     "latency": (latency.KINDS, "intertwined"),
@@ -118,7 +118,8 @@ def parse(table: Mapping[str, Any]) -> ExperimentConfig:
     """Return the experiment that a table (from TOML or JSON) describes.
 
     Raises:
-        ConfigError: At the first thing that is wrong; unknown keys name the nearest.
+        ConfigError: If a key or value is wrong; for an unknown key the message suggests the
+            nearest one.
     """
     for key in table:
         if key not in _TOP | _TABLES:
@@ -210,7 +211,7 @@ def _methods(value: object) -> tuple[MethodConfig, ...]:
         label = fit(table.pop("label", name), str, f"methods[{i}].label")
         label = _label(label, f"methods[{i}].label")
         config = MethodConfig(name, label, _settings(name, table, f"methods[{i}]"))
-        config.build()  # a wrong setting is an error now, not after the first method has run
+        config.build()  # finds wrong settings before any method runs
         if any(other.label.lower() == label.lower() for other in found):
             raise ConfigError(
                 f"Every method should have a label of its own. Found '{label}' twice. "
@@ -229,7 +230,7 @@ def _refuse_old_names(table: Mapping[str, Any], where: str) -> None:
 
 
 def _settings(name: str, table: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return a method's settings in the types of their fields; unknown ones fail later."""
+    """Return a method's settings in the types of their fields; `build` refuses unknown ones."""
     spec = METHODS[name]
     parts: tuple[type[Any], ...] = (spec.aggregator, spec.compensator)
     hints = {key: hint for part in parts for key, hint in typing.get_type_hints(part).items()}

@@ -1,4 +1,4 @@
-"""Experiments from TOML files and from the package, with overrides from the command line."""
+"""Loading experiments from TOML files, with overrides from the command line."""
 
 import dataclasses
 import tomllib
@@ -11,7 +11,7 @@ from unstale.errors import ConfigError, UnknownNameError
 from unstale.experiment.config import ExperimentConfig, parse
 
 QUICKSTART = "quickstart"
-# Tables with a path in them; a relative one is meant from the experiment's file.
+# Tables with a `path`, which is relative to the experiment file.
 _WITH_PATH = ("latency", "availability")
 
 
@@ -22,17 +22,17 @@ def load_experiment(
     seeds: Sequence[int] | None = None,
     methods: Sequence[str] | None = None,
 ) -> ExperimentConfig:
-    """Read, override and check an experiment.
+    """Load an experiment, apply overrides, and check it.
 
     Args:
         source: A TOML file, a folder with a `config.toml`, or `quickstart`.
-        overrides: `key=value` each, the key dotted (`local.lr=0.1`, `methods.weighted.a=1`),
-            the value as TOML or else as text.
-        seeds: Instead of the file's seeds.
-        methods: The labels of the methods to run, if not all of the file's.
+        overrides: Strings `key=value` with a dotted key (`local.lr=0.1`,
+            `methods.weighted.a=1`). The value is read as TOML or, if it is not valid, as text.
+        seeds: Replaces the seeds of the file.
+        methods: The labels of the methods to run; all if not given.
 
     Raises:
-        ConfigError: If anything is wrong with the file or an override.
+        ConfigError: If the file or an override is wrong.
     """
     table, folder = _read(source)
     for override in overrides:
@@ -50,7 +50,7 @@ def load_experiment(
     for label in methods:
         if label not in by_label:
             raise UnknownNameError("A method of --methods", label, by_label)
-    # In the file's order, each once: the same choice gives the same run.
+    # In the order of the file, whatever the order of `methods`.
     chosen = tuple(method for label, method in by_label.items() if label in methods)
     return dataclasses.replace(config, methods=chosen)
 
@@ -70,7 +70,7 @@ def _read(source: str | Path) -> tuple[dict[str, Any], Path | None]:
             f"'{QUICKSTART}'. Could not read {path}: {error}."
         ) from error
     table = _parse_toml(text, str(path))
-    # Resolved: the folder of `unstale run .` has a name only then.
+    # Resolved, because "." has no name (`unstale run .`).
     fallback = path.resolve().parent.name if path.name == "config.toml" else path.stem
     table.setdefault("name", fallback)
     return table, path.parent
@@ -91,23 +91,23 @@ def _apply(table: dict[str, Any], override: str) -> None:
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        value = text  # a bare word is a text: --set data.name=mnist
+        value = text  # such as --set data.name=mnist
     *path, last = key.split(".")
     here: Any = table
     for part in path:
         here = _descend(here, part, key)
     if isinstance(here, list):
         raise ConfigError(
-            f"An override should set one value. '{key}' names a whole list entry; "
-            "name one of its settings."
+            f"An override should set one value. Found '{key}', which is a whole list entry. "
+            "Name one of its settings."
         )
     here[last] = value
 
 
 def _descend(here: Any, part: str, key: str) -> Any:
-    """Return the table under a name, made if missing; a list's entry by label, name or index."""
+    """Return the sub-table `part`, creating it if missing; of a list, by label, name or index."""
     if isinstance(here, list):
-        # A bare name among the methods is short for a table.
+        # "name" is short for {name = "name"}.
         here[:] = [{"name": entry} if isinstance(entry, str) else entry for entry in here]
         for entry in here:
             if isinstance(entry, dict) and part in (entry.get("label"), entry.get("name")):

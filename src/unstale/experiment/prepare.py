@@ -1,4 +1,4 @@
-"""One method in one scenario, ready to run."""
+"""Creating the simulation of one method in one scenario."""
 
 import torch
 from torch import nn
@@ -14,7 +14,7 @@ from unstale.sim import Scenario, Simulation
 def prepare(
     config: ExperimentConfig, method: MethodConfig, scenario: Scenario, device: torch.device
 ) -> Simulation:
-    """Return the simulation of a method, before its first round."""
+    """Return the simulation of a method, at round 0."""
     model = model_of(config, scenario).to(device)
     built = method.build()
     server = Server(
@@ -44,7 +44,7 @@ def prepare(
 
 
 def model_of(config: ExperimentConfig, scenario: Scenario) -> nn.Module:
-    """Return the model with the initial weights of the scenario's seed, the same every time."""
+    """Return the model with initial weights that depend on the scenario's seed only."""
     return models.build(
         config.model,
         scenario.data.input_shape,

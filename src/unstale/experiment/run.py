@@ -1,4 +1,4 @@
-"""Running an experiment into its folder, from the start or from where it stopped."""
+"""Running an experiment into a run folder, and resuming one that stopped."""
 
 from typing import Any
 
@@ -30,31 +30,31 @@ def run_experiment(
     checkpoint_seconds: float = 5.0,
     jobs: int = 1,
 ) -> dict[str, Any]:
-    """Run what is not yet done and return the summary.
+    """Run all methods and seeds of an experiment and return the summary.
 
-    A folder with an unfinished run of the same config goes on from its last checkpoint
-    and ends with the same numbers as if it had never stopped. Methods and seeds of one
-    experiment meet the same data, partition, cohorts and initial weights.
+    An unfinished run of the same config in `folder` is resumed from its last checkpoint and
+    gives the same numbers as an undisturbed one. For one seed, all methods have the same
+    data, partition, cohorts and initial weights.
 
     Args:
-        config: What to run.
-        folder: Where to; new, or holding an unfinished run of the same config.
-        device: Where to train, as torch names it.
-        data_root: Where data sets lie; see `unstale.data.data_roots`.
-        progress: Told about every round.
-        command: How the run was started, for the record.
-        checkpoint_seconds: The work that a crash may cost, per method and seed.
-        jobs: How many methods and seeds are run at once, in processes of their own, with the
-            same numbers. They import anew: methods registered by a script are not known there.
+        config: The experiment.
+        folder: The run folder: new, or with an unfinished run of the same config.
+        device: The torch device to train on.
+        data_root: The folder of data sets; see `unstale.data.data_roots`.
+        progress: Notified of every round.
+        command: The command that started the run, for the record.
+        checkpoint_seconds: Seconds between two checkpoints of a method and seed.
+        jobs: Number of processes that run methods and seeds in parallel; results do not depend
+            on it. Methods that a script has registered are not known in other processes.
 
     Raises:
-        UnstaleError: If anything is wrong with config, data or folder.
+        UnstaleError: If the config, the data or the folder is wrong.
     """
     if type(jobs) is not int or jobs < 1:
         raise ConfigError(f"`jobs` should be a whole number of at least 1. Found {jobs!r}.")
     progress = progress or Silent()
     where = resolve_device(device)
-    # Data and model first: if they are missing or wrong, no folder should be left behind.
+    # Data and model first: no folder is created if they are missing or wrong.
     dataset = data.load(config.data, data_root)
     scenarios = {seed: Scenario(config.scenario, dataset, seed) for seed in config.seeds}
     check_model(model_of(config, scenarios[config.seeds[0]]))
@@ -95,12 +95,12 @@ def run_experiment(
 
 
 def resolve_device(name: str) -> torch.device:
-    """Return the device of that name if it is there."""
+    """Return the torch device of that name, or raise ConfigError if it is not available."""
     try:
         device = torch.device(name)
-        torch.empty(1, device=device).item()  # a device without storage ("meta") has no values
+        torch.empty(1, device=device).item()  # fails for "meta", which has no values
     except (RuntimeError, AssertionError, ImportError) as error:
-        # torch goes on for a thousand words; its first sentence says it all.
+        # The first sentence of torch's long message is enough.
         first = str(error).strip().partition("\n")[0].partition(". ")[0]
         raise ConfigError(
             f"The device should be one that torch has here, such as cpu or cuda. "
@@ -115,8 +115,8 @@ def _open(config: ExperimentConfig, folder: RunFolder, device: torch.device, com
         found = folder.read_json(folder.config_path)
         if differing := _differences(found, resolved):
             raise RunError(
-                f"A run should go on with the config it began with. {folder.path} differs in: "
-                f"{', '.join(differing)}. Use the same settings, or choose another folder."
+                f"A run should be resumed with the config it began with. {folder.path} differs "
+                f"in: {', '.join(differing)}. Use the same settings, or choose another folder."
             )
         _check_same_device(folder, device)
         return
@@ -125,18 +125,18 @@ def _open(config: ExperimentConfig, folder: RunFolder, device: torch.device, com
 
 
 def _check_same_device(folder: RunFolder, device: torch.device) -> None:
-    """Refuse to go on elsewhere: another device rounds otherwise, so the numbers would differ."""
+    """Raise RunError if the device differs: devices round differently, so results would change."""
     began_on = folder.read_json(folder.path / "environment.json").get("device", "cpu")
     first, now = ((d.type, d.index or 0) for d in (torch.device(began_on), device))
     if first != now:
         raise RunError(
-            f"A run should go on on the device it began on, {began_on}. Found {device}. "
+            f"A run should be resumed on the device it began on, {began_on}. Found {device}. "
             f"Add --device {began_on}, or choose another folder."
         )
 
 
 def _differences(a: Any, b: Any, where: str = "") -> list[str]:
-    """Return the dotted keys in which two configs differ (lists and tuples are alike)."""
+    """Return the dotted keys in which two configs differ; lists and tuples are not told apart."""
     if isinstance(a, dict) and isinstance(b, dict):
         keys = sorted({*a, *b})
         return [d for k in keys for d in _differences(a.get(k), b.get(k), f"{where}.{k}")]

@@ -1,8 +1,8 @@
-"""From plain tables to dataclasses of settings, strictly.
+"""Strict conversion of plain tables (from TOML or JSON) to dataclasses of settings.
 
-An unknown key is an error that names the nearest valid one; a value of the
-wrong type is an error that says where it stands. Nothing is converted silently
-but whole numbers to floats and lists to tuples.
+An unknown key is an error that suggests the nearest valid one; a value of the wrong type
+is an error that says where it is. The only conversions are from integers to floats and
+from lists to tuples.
 """
 
 import dataclasses
@@ -18,12 +18,12 @@ T = TypeVar("T")
 
 
 def build(cls: type[T], table: object, where: str) -> T:
-    """Return `cls` made from a table of its fields.
+    """Return an instance of `cls` with the fields in a table.
 
     Args:
         cls: A dataclass of settings.
-        table: What the file says.
-        where: The table's name in the file, for messages.
+        table: Values by name of field.
+        where: The name of the table in the file, for messages.
 
     Example:
         >>> from unstale.training.local import LocalSpec
@@ -50,7 +50,7 @@ Did you mean 'lr'?
 
 
 def build_kind(kinds: Mapping[str, type[T]], table: object, where: str, default: str) -> T:
-    """Return the dataclass that the table's `kind` names, made from its other keys."""
+    """Return an instance of the dataclass that `kind` in the table names."""
     values = dict(checked_table(table, where))
     kind = values.pop("kind", default)
     if not isinstance(kind, str) or kind not in kinds:
@@ -59,18 +59,18 @@ def build_kind(kinds: Mapping[str, type[T]], table: object, where: str, default:
 
 
 def checked_table(table: object, where: str) -> Mapping[str, Any]:
-    """Return `table` if it is one."""
+    """Return `table`, or raise ConfigError if it is not a table."""
     if not isinstance(table, Mapping):
         raise ConfigError(f"[{where}] should be a table of settings. Found {table!r}.")
     return table
 
 
 def fit(value: Any, hint: Any, where: str) -> Any:
-    """Return `value` as the hint wants it.
+    """Return `value` as the type that `hint` names.
 
     Raises:
-        ConfigError: If it is of another type, or a number that is not finite, which no JSON
-            (and so no resolved config) can hold.
+        ConfigError: If it has another type, or is a number that is not finite, which JSON
+            (and therefore the saved config) cannot express.
     """
     origin = typing.get_origin(hint)
     if origin in (types.UnionType, typing.Union):
@@ -94,7 +94,7 @@ def fit(value: Any, hint: Any, where: str) -> Any:
         return float(value)
     if hint is Any:
         return value
-    # `type is`, not isinstance: True is an int to isinstance, and a number of clients it is not.
+    # `type is` instead of isinstance, which takes True for an int.
     if hint in (int, float, str, bool, type(None)) and type(value) is hint:
         if hint is float and not math.isfinite(value):
             _fail(where, "a finite number", value)

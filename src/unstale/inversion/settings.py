@@ -1,4 +1,4 @@
-"""The settings of an inversion, and the presets."""
+"""Settings of the inversion, and presets of them."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +12,8 @@ from unstale.training.local import LocalSpec
 
 OPTIMIZERS = ("adam", "signed")
 
-# The settings by theme, for people who look for one; a test compares this with the fields.
+# The settings grouped by theme, as the documentation and the command line show them. A test
+# compares this with the fields.
 THEMES: dict[str, tuple[str, ...]] = {
     "the surrogate": (
         "sample_share",
@@ -52,8 +53,9 @@ class Inversion:
 
     `THEMES` lists them by theme, as `unstale methods convert` shows them.
 
-    Memory: fitting h updates of w weights to n samples with k local steps holds the
-    graphs of h·k steps, and 2·h·w numbers and h·w bits besides, for each client at once.
+    Memory, for each client that is fitted at the same time: the autograd graphs of h·k
+    local steps, and 2·h·w floats and h·w booleans, where h is `history`, k the number of
+    local steps and w the number of weights.
 
     Example:
         >>> Inversion().num_samples(450)
@@ -64,16 +66,16 @@ class Inversion:
 
     # --- the surrogate
     sample_share: float = 0.5
-    """Samples of the surrogate as a share of the client's `num_examples`."""
+    """Size of the surrogate, as a share of the client's `num_examples`."""
     min_samples: int = 16
-    """The fewest samples of a surrogate."""
+    """The smallest number of samples in a surrogate."""
     max_samples: int = 128
-    """The most samples of a surrogate."""
+    """The largest number of samples in a surrogate."""
     start: str = "grey"
-    """Where a first surrogate starts: `grey` (at `InputSpec.middle`), `halfway` (between the
-    bounds), `zeros` or `gaussian`."""
+    """Initial inputs of a client's first surrogate: `grey` (`InputSpec.middle`), `halfway` (the
+    midpoint of the bounds) or `zeros`, each plus `noise`, or `gaussian` (unit Gaussian)."""
     noise: float = 0.05
-    """Standard deviation of the noise added to the start, as a share of the inputs' range."""
+    """Standard deviation of the noise in the initial inputs, as a share of their range."""
     bounded: bool = True
     """Whether inputs are clamped to the bounds of the data."""
     # --- what is fitted
@@ -81,57 +83,60 @@ class Inversion:
     """Disparity between the surrogate's update and the client's: `l1`, `l2`, `cosine`, or a
     sum such as `l1+cosine`."""
     sparsity: float = 0.95
-    """Share of the update's entries that the objective ignores, smallest first; 0 uses all."""
+    """Share of the update's entries, smallest in magnitude first, that the objective ignores; 0
+    uses all."""
     history: int = 1
-    """How many of the client's last updates are fitted at once, the newest among them."""
+    """Number of the client's latest updates that one surrogate is fitted to, including the
+    newest."""
     tv: float = 0.0
-    """Weight of the total variation of the inputs, added to the objective."""
+    """Weight of the total variation of the inputs in the objective; 0 for none."""
     # --- the optimizer
     optimizer: str = "adam"
-    """`adam`, or `signed`: Adam on the signs of the gradient."""
+    """`adam`, or `signed`: Adam on the sign of the gradient."""
     lr: float = 0.05
-    """Learning rate of inputs, as a share of their range where they are bounded."""
+    """Learning rate of the inputs, as a share of their range if they are bounded."""
     label_lr: float = 0.5
     """Learning rate of the label logits."""
     warm_lr: float = 1.0
-    """Both learning rates are multiplied by this in a warm fit."""
+    """Factor on both learning rates in a warm fit."""
     schedule: str = "constant"
-    """Learning-rate schedule; plateau cuts apply on top: `constant`, `cosine`, or `paper` (a
-    tenth at 3/8, 5/8 and 7/8 of the iterations)."""
+    """Learning-rate schedule: `constant`, `cosine`, or `paper` (divided by 10 at 3/8, 5/8 and
+    7/8 of the iterations). Plateau cuts (`max_lr_cuts`) apply on top."""
     shrink_steps_below: float = 0.1
-    """Below this loss (for each term of the objective) steps scale with loss / threshold; 0:
-    never."""
+    """Below this loss (per term of the objective) steps are scaled by loss / threshold; 0
+    never scales them."""
     # --- when it stops
     iterations: int = 150
-    """The most iterations of a client's first (cold) fit."""
+    """Maximum iterations of a client's first (cold) fit."""
     warm_iterations: int = 25
-    """The most iterations of a warm fit, which improves the client's last surrogate."""
+    """Maximum iterations of a warm fit, which starts from the client's last surrogate."""
     warm_min_iterations: int = 12
-    """A warm fit with a loss of at most `good_loss` stops after this many iterations."""
+    """A warm fit whose loss is at most `good_loss` stops after this many iterations."""
     good_loss: float = 0.05
-    """The loss (for each term of the objective) at which a warm fit is good; 0: never."""
+    """Loss (per term of the objective) at which a warm fit may stop early; 0 never stops it."""
     patience: int = 10
-    """Iterations between two checks for a plateau; 0: never checked."""
+    """Iterations between two checks for a plateau of the loss; 0 never checks."""
     tolerance: float = 0.05
-    """A plateau: the loss fell by less than this share over `patience` iterations."""
+    """The loss is on a plateau if it fell by less than this share in `patience` iterations."""
     max_lr_cuts: int = 2
-    """How often a plateau cuts the learning rate to 0.3 of it; the next plateau ends the fit."""
+    """How many plateaus multiply the learning rate by 0.3; the next plateau ends the fit."""
     max_seconds: float | None = None
-    """Seconds that one client's fit may take; no bound when not given. With a bound results
-    depend on the machine."""
+    """Maximum seconds of one client's fit; no limit if not given. With a limit, results
+    depend on the speed of the machine."""
     # --- what is trusted
     restart_loss: float = 0.2
-    """A warm fit above this loss (for each term of the objective) is tried again from a cold
-    start, and the better one counts; 0: never."""
+    """A warm fit that ends above this loss (per term of the objective) is repeated from a cold
+    start, and the better of both is used; 0 never repeats."""
     max_loss: float = 0.3
-    """A fit above this loss (for each term of the objective) has failed; a surrogate that
-    changes nothing has a loss of 1."""
+    """A fit that ends above this loss (per term of the objective) counts as failed. A surrogate
+    whose training changes nothing has loss 1."""
     residual: bool = True
-    """Whether the part of the update that the surrogate does not explain is added back to the
-    estimate, scaled by γ: U(w_t) + γ·(Δ − U(w_0)), see `with_residual`."""
+    """Whether the unexplained part of the update is added to the estimate:
+    U(w_t) + γ·(Δ − U(w_0)), where U(w) is the surrogate's update from weights w; see
+    `with_residual`."""
     # --- batching
     at_once: int = 16
-    """The most clients that are fitted at once, which bounds the memory."""
+    """Maximum number of clients fitted in one batch; bounds the memory."""
 
     def __post_init__(self) -> None:
         def require(holds: bool, rule: str, found: object) -> None:
@@ -179,15 +184,15 @@ class Inversion:
         check_rate(self.sparsity)
 
     def num_samples(self, num_examples: int) -> int:
-        """Return the surrogate's size for a client that reports so many examples."""
+        """Return the size of the surrogate for a client with `num_examples` examples."""
         wanted = round(self.sample_share * num_examples)
         return min(max(wanted, self.min_samples), self.max_samples)
 
     def local_for(self, local: LocalSpec, num_examples: int) -> LocalSpec:
-        """Return the client's recipe for a surrogate of another size.
+        """Return the training recipe for the client's surrogate.
 
-        The number of steps is the client's, so that weights move as often; batches
-        shrink in proportion, so that every sample is seen as often.
+        The number of steps stays the client's. The batch size shrinks in proportion to the
+        surrogate, so that each sample is used as often as a sample of the client.
         """
         steps = local.num_steps(num_examples)
         if local.batch_size is None or local.batch_size >= num_examples:
@@ -197,7 +202,7 @@ class Inversion:
         return replace(local, epochs=None, steps=steps, batch_size=size)
 
 
-# As the authors' code does it: nothing but one update, noise, signs and many iterations.
+# The settings of the authors' code.
 _PAPER: dict[str, Any] = {
     "max_samples": 4096,
     "iterations": 2000,
@@ -220,19 +225,18 @@ _PAPER: dict[str, Any] = {
     "max_loss": 0.9,
     "residual": False,
 }
-# Several times the default's time and memory, for servers that have them to spare.
+# Better estimates for several times the time and memory.
 _THOROUGH: dict[str, Any] = {"history": 4, "max_samples": 225, "warm_iterations": 50}
 PRESETS: dict[str, dict[str, Any]] = {"default": {}, "paper": _PAPER, "thorough": _THOROUGH}
 
 
 def preset(name: str, **changes: Any) -> Inversion:
-    """Return the settings of a preset, with changes.
+    """Return the settings of a preset.
 
     Args:
-        name: `default`; `thorough`: more samples and iterations, fitted to four updates; or
-            `paper`: signed Adam, L1, Gaussian start, one update and the authors'
-            learning-rate steps.
-        changes: Fields that differ, such as `iterations`.
+        name: `default`; `thorough` (more samples and iterations, fitted to four updates); or
+            `paper` (as the authors' code: signed Adam, L1, Gaussian start, one update).
+        changes: Fields to set differently, such as `iterations=500`.
 
     Example:
         >>> preset("paper", iterations=500).objective

@@ -1,68 +1,81 @@
-"""The compensator protocol, and what compensators share.
+"""The protocols of compensators and aggregators, and functions that methods share.
 
-A compensator is a frozen dataclass of settings. What it remembers lives in the
-state that `init` makes and `apply` passes on, so that saving, resuming and
-replaying need nothing from the compensator itself. `Stateless` and `per_update`
-serve those that treat updates one by one; `Wrapper` is a compensator around others.
+Compensators and aggregators are frozen dataclasses of settings. What they remember is
+in the state that `init` returns and that `apply` takes and returns, so a run can be
+saved, resumed and replayed from states alone. `Stateless` and `per_update` help to
+write methods that treat updates one by one; `Wrapper` is a compensator around others.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
 from unstale.errors import ConfigError
-from unstale.updates import Note, Outcome, ServerView, State, Update
+from unstale.updates import Aggregated, Note, Outcome, ServerView, State, Update
 
-# What becomes of one stale update: the update to go on with (None: dropped) and a note.
+# Treats one stale update; returns the update to use (None drops it) and a note for the report.
 OneUpdate = Callable[[Update, ServerView], tuple[Update | None, Note | None]]
 
 
 @runtime_checkable
 class Compensator(Protocol):
-    """Turns the updates of one round into better ones.
+    """Corrects the stale updates of a round before they are aggregated.
 
-    Every compensator promises, and the conformance tests check: a fresh update
-    (staleness 0) comes out unchanged; names, shapes and dtypes are kept; inputs are
-    not changed; finite in, finite out; the same rng gives the same result; the order
-    of arrivals does not matter; its state survives save and load.
+    The conformance tests check that every compensator returns fresh updates (staleness 0)
+    unchanged; keeps names, shapes and dtypes; does not modify its arguments; returns finite
+    values for finite ones; gives the same result for the same rng, whatever the order of
+    arrivals; and has a state that can be saved and loaded.
     """
 
     @property
     def lookback(self) -> int:
-        """How many versions before an update's base it reads from the history."""
+        """How many versions before an update's base version it reads from the history."""
         ...
 
     def init(self) -> State:
-        """Return the memory before the first round."""
+        """Return the state before the first round."""
         ...
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
-        """Compensate one round's updates. Called every round, also without updates."""
+        """Compensate the updates of one round. Called every round, even without updates."""
         ...
 
 
 @runtime_checkable
 class Wrapper(Protocol):
-    """A compensator made of others. Whoever looks for a part inside needs these two."""
+    """A compensator that applies others; gives access to them and their states."""
 
     def parts(self, state: State) -> Sequence[tuple[Compensator, State]]:
-        """Return the wrapped compensators, each with its part of the memory."""
+        """Return the wrapped compensators, each with its part of the state."""
         ...
 
     def reached_by(
         self, update: Update, state: State, view: ServerView
     ) -> Iterator[tuple[Compensator, State]]:
-        """Yield the wrapped compensators that would get this update as it came, in order."""
+        """Yield the wrapped compensators that would receive this update unchanged, in order."""
+        ...
+
+
+@runtime_checkable
+class Aggregator(Protocol):
+    """Combines the (compensated) updates of a round into one change of the global weights."""
+
+    def init(self) -> State:
+        """Return the state before the first round."""
+        ...
+
+    def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Aggregated:
+        """Return the change; None if there are no updates with a positive weight."""
         ...
 
 
 class Stateless:
-    """A base for compensators and aggregators without memory: `init` gives an empty state."""
+    """Base class of methods without state."""
 
     __slots__ = ()
 
     @property
     def lookback(self) -> int:
-        """Only the base itself is read, if anything."""
+        """No version before an update's base is read."""
         return 0
 
     def init(self) -> State:
@@ -73,7 +86,7 @@ class Stateless:
 def per_update(
     updates: Sequence[Update], state: State, view: ServerView, treat: OneUpdate
 ) -> Outcome:
-    """Apply `treat` to every stale update and pass the fresh ones through."""
+    """Apply `treat` to every stale update and return fresh ones unchanged."""
     kept: list[Update] = []
     notes: list[Note] = []
     for update in updates:
@@ -91,13 +104,13 @@ FALLBACKS = ("keep", "drop")
 
 
 def check_fallback(fallback: str) -> None:
-    """Raise unless `fallback` is a known way to treat an update whose base is gone."""
+    """Raise ConfigError unless `fallback` is `keep` or `drop`."""
     if fallback not in FALLBACKS:
         raise ConfigError(f"`fallback` should be one of {FALLBACKS}. Found {fallback!r}.")
 
 
 def fall_back(update: Update, fallback: str, why: str) -> tuple[Update | None, Note]:
-    """Keep the update as it came, or drop it, and say so in a note."""
+    """Return the update unchanged or None, as `fallback` says, with a note of the reason."""
     note = Note("fallback", update.client_id, update.base_version, {"did": fallback, "reason": why})
     return (update if fallback == "keep" else None), note
 
@@ -106,7 +119,7 @@ def fall_back(update: Update, fallback: str, why: str) -> tuple[Update | None, N
 
 
 def check_inner(wrapper: str, inner: object) -> None:
-    """Raise unless a compensator is wrapped."""
+    """Raise ConfigError unless `inner` is a compensator."""
     if not isinstance(inner, Compensator):
         raise ConfigError(
             f"{wrapper}: `inner` should be a compensator (with `lookback`, `init` and `apply`). "
@@ -115,13 +128,13 @@ def check_inner(wrapper: str, inner: object) -> None:
 
 
 def in_order(updates: Iterable[Update], arrived: Sequence[Update]) -> tuple[Update, ...]:
-    """Return updates in the order in which they arrived."""
+    """Return updates in the order in which they arrived (those that did not, last)."""
     place = {update.key: i for i, update in enumerate(arrived)}
     return tuple(sorted(updates, key=lambda u: place.get(u.key, len(place))))
 
 
 def is_kept(view: ServerView, version: int) -> bool:
-    """Tell whether the server still has a version, so that updates from it may come."""
+    """Return whether the server still keeps a version, so that updates from it may arrive."""
     if view.kept_versions:
         return version in view.kept_versions
-    return view.history(version) is not None  # a view made by hand may not say
+    return view.history(version) is not None  # a view may be made without `kept_versions`

@@ -1,4 +1,4 @@
-"""Compensators applied one after the other."""
+"""`chain`: compensators applied one after the other."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,15 +25,15 @@ class Chain:
 
     @property
     def lookback(self) -> int:
-        """The most that any part reads."""
+        """The largest lookback of any part."""
         return max((part.lookback for part in self.compensators), default=0)
 
     def init(self) -> State:
-        """Return the parts' memories, in order."""
+        """Return the states of the parts, in order."""
         return {"parts": [part.init() for part in self.compensators]}
 
     def parts(self, state: State) -> Sequence[tuple[Compensator, State]]:
-        """Return the parts, each with its memory."""
+        """Return the parts, each with its state."""
         return list(zip(self.compensators, state["parts"], strict=True))
 
     def reached_by(
@@ -47,7 +47,7 @@ class Chain:
                 return
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
-        """Hand each part the updates that the one before returned."""
+        """Apply each part to the updates that the one before returned."""
         current, states, notes = tuple(updates), [], list[Note]()
         for part, memory in self.parts(state):
             outcome = part.apply(current, memory, view)
@@ -58,7 +58,7 @@ class Chain:
 
 
 def chain(*compensators: Compensator) -> Chain:
-    """Return the compensator that applies others in order.
+    """Return a compensator that applies the given ones in order.
 
     Example:
         >>> from unstale.methods import Drop, PolynomialWeight

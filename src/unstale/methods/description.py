@@ -1,8 +1,8 @@
-"""Methods as data: what a checkpoint writes down to make a method again.
+"""Methods as JSON values, for checkpoints.
 
-Compensators and aggregators are frozen dataclasses, so a description is the
-class's name and its settings, with parts inside parts described likewise. Only
-classes that are registered can be named; nothing is imported by name.
+Compensators and aggregators are frozen dataclasses, so a description is the name of
+the class and its settings, nested where a part contains others. Only classes of
+registered methods can be restored; nothing is imported by name.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ def _known() -> dict[str, type[Any]]:
 
 
 def describe(part: Any) -> Any:
-    """Return JSON values for a part; None stands for a class that is not registered."""
+    """Return a part as JSON values; a class that is not registered is recorded by name only."""
     if dataclasses.is_dataclass(part) and not isinstance(part, type):
         if _known().get(type(part).__name__) is not type(part):
             return {"part": None, "was": type(part).__name__}
@@ -40,10 +40,10 @@ def describe(part: Any) -> Any:
 
 
 def rebuild(value: Any) -> Any:
-    """Return the part that `describe` wrote down.
+    """Return the part that `describe` described.
 
     Raises:
-        CheckpointError: If a part's class is not registered here.
+        CheckpointError: If the class of a part is not registered.
     """
     if isinstance(value, list):
         return tuple(rebuild(item) for item in value)
@@ -61,7 +61,7 @@ def rebuild(value: Any) -> Any:
 
 
 def describe_method(method: Method) -> dict[str, Any]:
-    """Return JSON values from which `rebuild_method` makes the method again."""
+    """Return a method as JSON values, from which `rebuild_method` restores it."""
     return {
         "name": method.name,
         "settings": {name: describe(value) for name, value in method.settings.items()},
@@ -72,7 +72,7 @@ def describe_method(method: Method) -> dict[str, Any]:
 
 
 def rebuild_method(value: dict[str, Any]) -> Method:
-    """Return the method that `describe_method` wrote down."""
+    """Return the method that `describe_method` described."""
     return Method(
         rebuild(value["compensator"]),
         rebuild(value["aggregator"]),

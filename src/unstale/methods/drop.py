@@ -1,4 +1,4 @@
-"""Dropping: stale updates beyond a bound are thrown away, as in synchronous training."""
+"""Dropping updates above a maximum staleness, as synchronous training does."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Drop(Stateless):
     """
 
     max_staleness: int = 0
-    """The largest staleness that is still used."""
+    """The largest staleness of an update that is used."""
 
     def __post_init__(self) -> None:
         if type(self.max_staleness) is not int or self.max_staleness < 0:
@@ -28,7 +28,7 @@ class Drop(Stateless):
             )
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
-        """Keep what is recent enough."""
+        """Return the updates without those that are too stale."""
 
         def treat(update: Update, view: ServerView) -> tuple[Update | None, Note | None]:
             staleness = update.staleness(view.version)

@@ -5,16 +5,16 @@ approximated by the diagonal of the gradient's outer product:
 
 $$ g(w_t) \approx g(w_{t-\tau}) + \lambda\, g \odot g \odot (w_t - w_{t-\tau}). $$
 
-A client sends no gradient but a delta, and a delta points the other way: one
-step of size η gives $\Delta = -\eta g$. Put $g = -\Delta/\eta$ into the formula and
-multiply by $-\eta$:
+A client sends a delta instead of a gradient, and a delta has the opposite sign: one
+step of size η gives $\Delta = -\eta g$. Substituting $g = -\Delta/\eta$ and
+multiplying by $-\eta$ gives
 
 $$ \hat\Delta = \Delta - \frac{\lambda}{\eta}\,\Delta\odot\Delta\odot(w_t - w_{t-\tau}). $$
 
-The quadratic term turns its sign, the linear one does not, so correcting a
-delta with DC-ASGD's plus sign would *double* the error it is meant to remove.
-The factor 1/η depends on steps, momentum and recipe; as in the paper it goes
-into the empirical λ, which therefore is a number per delta, not per gradient.
+The quadratic term changes its sign and the linear one does not: DC-ASGD's plus sign
+applied to deltas would *double* the error that it should remove. The factor 1/η
+depends on the local training (steps, momentum), so, as in the paper, it is part of
+the empirical λ, which is therefore not the λ of DC-ASGD.
 """
 
 import dataclasses
@@ -31,7 +31,12 @@ from unstale.updates import Note, Outcome, ServerView, State, Update
 
 
 def taylor(delta: Params, move: Params, lam: float) -> dict[str, Tensor]:
-    """Return `delta - lam * delta * delta * move`, the first-order estimate after a move.
+    """Return the first-order correction `delta - lam * delta * delta * move`.
+
+    Args:
+        delta: A stale update.
+        move: The change of the global weights since the update's base version.
+        lam: λ, the strength of the correction.
 
     Example:
         >>> import torch
@@ -43,7 +48,7 @@ def taylor(delta: Params, move: Params, lam: float) -> dict[str, Tensor]:
 
 
 def check_lam(method: str, lam: float) -> None:
-    """Raise unless λ is a finite number of at least 0."""
+    """Raise ConfigError unless λ is finite and at least 0."""
     if not (lam >= 0 and math.isfinite(lam)):
         raise ConfigError(f"{method}: `lam` should be a number of at least 0. Found {lam!r}.")
 
@@ -64,14 +69,15 @@ class FirstOrder(Stateless):
     lam: float = 1.0
     """λ, the strength of the correction."""
     fallback: str = "keep"
-    """What becomes of an update whose base weights are gone: `keep` or `drop`."""
+    """What to do with an update whose base version is no longer stored: `keep` (use it unchanged)
+    or `drop`."""
 
     def __post_init__(self) -> None:
         check_lam("first_order", self.lam)
         check_fallback(self.fallback)
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
-        """Correct every stale update whose base weights are known."""
+        """Correct every stale update whose base version is still kept."""
 
         def treat(update: Update, view: ServerView) -> tuple[Update | None, Note]:
             base = view.history(update.base_version)

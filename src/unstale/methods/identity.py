@@ -1,4 +1,4 @@
-"""Unweighted aggregation: stale updates are used as they come."""
+"""No compensation: stale updates are used unchanged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from unstale.updates import Outcome, ServerView, State, Update
 
 @dataclass(frozen=True, slots=True)
 class Identity(Stateless):
-    """Passes every update on unchanged.
+    """Returns every update unchanged.
 
     Example:
         >>> Identity().lookback
@@ -17,5 +17,5 @@ class Identity(Stateless):
     """
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
-        """Return the updates as they are."""
+        """Return the updates."""
         return Outcome(tuple(updates), state)

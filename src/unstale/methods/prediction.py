@@ -1,14 +1,13 @@
-r"""W-Pred: the future global model, predicted when the work is handed out.
+r"""W-Pred: first-order compensation for a predicted change of the global model.
 
-The staleness τ of a client is taken as known ahead. When the client starts at
-version b, the server predicts where the model will be τ rounds later from its
-own last step $d_b = w_b - w_{b-1}$, by the same first-order means as
-`first_order`:
+The staleness τ of a client is assumed to be known when the client starts at version
+b. The server then predicts the global model τ rounds later from its own last step
+$d_b = w_b - w_{b-1}$, with the correction of `first_order`:
 
 $$ \hat w_{b+k+1} = \hat w_{b+k} + d_b
    - \lambda\, d_b\odot d_b\odot(\hat w_{b+k} - w_{b-1}), \qquad \hat w_b = w_b, $$
 
-and the stale update is corrected for the predicted move instead of the true one:
+and the stale update is corrected for the predicted change instead of the true one:
 $\hat\Delta = \Delta - \lambda\,\Delta\odot\Delta\odot(\hat w_{b+\tau} - w_b)$.
 """
 
@@ -39,10 +38,10 @@ def predict_move(base: Params, before: Params, rounds: int, lam: float) -> dict[
 
 
 def _geometric_sum(ratio: Tensor, terms: int) -> Tensor:
-    r"""Return $\sum_{j<n} r^j$ by doubling: log n steps, so that no staleness is too large.
+    r"""Return $\sum_{j<n} r^j$ in log n steps, by doubling, for any staleness.
 
-    The recursion above has $\hat w_{b+k} - w_{b-1} = d\,\sum_{j\le k} r^j$ with
-    $r = 1 - \lambda d^2$ as its solution.
+    The recursion in the module's docstring has the solution
+    $\hat w_{b+k} - w_{b-1} = d\,\sum_{j\le k} r^j$ with $r = 1 - \lambda d^2$.
     """
     total, power = torch.zeros_like(ratio), torch.ones_like(ratio)  # of the terms summed so far
     block, block_power = torch.ones_like(ratio), ratio  # of 1, 2, 4, … terms
@@ -56,10 +55,9 @@ def _geometric_sum(ratio: Tensor, terms: int) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class PredictedMove:
-    """Corrects a stale update for the predicted instead of the true move of the model.
+    """Corrects a stale update for the predicted change of the global model.
 
-    A client that started from version 0 has no earlier step to predict from; its
-    update passes as it is.
+    Version 0 has no earlier step to predict from, so updates from it are used unchanged.
 
     Example:
         >>> PredictedMove().lookback
@@ -73,7 +71,8 @@ class PredictedMove:
     lam: float = 1.0
     """λ, the strength of both first-order corrections."""
     fallback: str = "keep"
-    """What becomes of an update whose base weights are gone: `keep` or `drop`."""
+    """What to do with an update whose base version is no longer stored: `keep` (use it unchanged)
+    or `drop`."""
 
     def __post_init__(self) -> None:
         check_lam("w_pred", self.lam)
@@ -81,7 +80,7 @@ class PredictedMove:
 
     @property
     def lookback(self) -> int:
-        """The step that led to the base is needed: one version before it."""
+        """1: the version before the base is needed for the last step."""
         return 1
 
     def init(self) -> State:
@@ -89,7 +88,7 @@ class PredictedMove:
         return {}
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
-        """Correct every stale update whose base and the version before are known."""
+        """Correct every stale update whose base version and the one before are still kept."""
 
         def treat(update: Update, view: ServerView) -> tuple[Update | None, Note]:
             version = update.base_version

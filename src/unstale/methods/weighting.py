@@ -1,11 +1,9 @@
-"""Down-weighting: a stale update counts less, by a function of its staleness alone.
+"""Down-weighting of stale updates by a function of their staleness τ.
 
-The weight multiplies the number of examples in the aggregation, whose mean is
-normalised: weights shift the balance between a round's updates, and cancel out
-where all of them are equally stale. A fresh update
-keeps its weight of 1 under all four functions: three of them give 1 at τ = 0
-anyway, and the paper applies its sigmoid (which gives 0.92 there) to stale
-updates only.
+The weight multiplies the number of examples in the aggregation. The aggregated mean
+is normalised, so weights have no effect in a round whose updates are equally stale.
+Fresh updates keep weight 1: three of the functions give 1 at τ = 0 anyway, and the
+paper applies its sigmoid (0.92 at τ = 0) to stale updates only.
 """
 
 import dataclasses
@@ -55,7 +53,7 @@ class SigmoidWeight(Stateless):
     """
 
     a: float = 0.25
-    """How steeply the weight falls."""
+    """Steepness of the sigmoid."""
     b: float = 10.0
     """The staleness at which the weight is one half."""
 
@@ -64,13 +62,13 @@ class SigmoidWeight(Stateless):
         _require_finite("weighted", b=self.b)
 
     def weight(self, staleness: int) -> float:
-        """Return the weight at a staleness."""
-        # Written with the exponent's sign so that it cannot overflow at unlimited staleness.
+        """Return the weight of an update of this staleness."""
+        # exp of a negative number only, so that a large staleness cannot overflow.
         z = self.a * (staleness - self.b)
         return math.exp(-z) / (1 + math.exp(-z)) if z > 0 else 1 / (1 + math.exp(z))
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
-        """Lower the weights of stale updates."""
+        """Multiply the weights of stale updates."""
         return _weigh(updates, state, view, self.weight)
 
 
@@ -96,11 +94,11 @@ class PolynomialWeight(Stateless):
         _require_positive("polynomial", a=self.a)
 
     def weight(self, staleness: int) -> float:
-        """Return the weight at a staleness."""
+        """Return the weight of an update of this staleness."""
         return float((1 + staleness) ** -self.a)
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
-        """Lower the weights of stale updates."""
+        """Multiply the weights of stale updates."""
         return _weigh(updates, state, view, self.weight)
 
 
@@ -117,20 +115,20 @@ class HingeWeight(Stateless):
     """
 
     a: float = 10.0
-    """How fast the weight falls beyond the hinge."""
+    """Slope of the inverse weight beyond the hinge."""
     b: float = 4.0
-    """The staleness up to which nothing is lowered."""
+    """The staleness up to which the weight is 1."""
 
     def __post_init__(self) -> None:
         _require_positive("hinge", a=self.a)
         _require_finite("hinge", b=self.b)
 
     def weight(self, staleness: int) -> float:
-        """Return the weight at a staleness."""
+        """Return the weight of an update of this staleness."""
         return 1.0 if staleness <= self.b else 1.0 / (self.a * (staleness - self.b) + 1.0)
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
-        """Lower the weights of stale updates."""
+        """Multiply the weights of stale updates."""
         return _weigh(updates, state, view, self.weight)
 
 
@@ -148,15 +146,15 @@ class ExponentialWeight(Stateless):
     """
 
     a: float = 0.1
-    """The decay per version."""
+    """Decay rate per version."""
 
     def __post_init__(self) -> None:
         _require_positive("exponential", a=self.a)
 
     def weight(self, staleness: int) -> float:
-        """Return the weight at a staleness."""
+        """Return the weight of an update of this staleness."""
         return math.exp(-self.a * staleness)
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
-        """Lower the weights of stale updates."""
+        """Multiply the weights of stale updates."""
         return _weigh(updates, state, view, self.weight)

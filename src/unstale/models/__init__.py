@@ -1,8 +1,8 @@
 """Models of the paper and its experiments, by name.
 
-None has BatchNorm or dropout: a model here is a function of its weights and its
-input, so that `local_update` can train it over ``torch.func.functional_call`` and
-a whole cohort of clients under ``vmap``.
+None has BatchNorm or dropout: the output depends on weights and input only, so that
+`local_update` can train a model with ``torch.func.functional_call`` and a whole cohort
+of clients with ``vmap``.
 """
 
 from unstale.models import cnn1d, dense, lenet, resnet

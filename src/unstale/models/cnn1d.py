@@ -1,4 +1,4 @@
-"""A 1-D CNN for time series such as HAPT's, and for vectors of features."""
+"""A 1-D CNN for time series, such as HAPT, and for vectors of features."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from unstale.models.registry import check_counts, check_shape
 
 
 class Cnn1d(nn.Module):
-    """Two convolutions of 5 with pooling, then two linear layers."""
+    """Two convolutions with kernel size 5 and max pooling, then two linear layers."""
 
     def __init__(
         self, inputs: int, length: int, num_classes: int, channels: tuple[int, ...], hidden: int
@@ -44,9 +44,9 @@ def cnn1d(
 
     Args:
         input_shape: [channels, length] or [length], of length 16 or more.
-        num_classes: How many logits it gives.
-        channels: Channels of the two convolutions.
-        hidden: The size of the first linear layer.
+        num_classes: Number of logits.
+        channels: Output channels of the two convolutions.
+        hidden: Output size of the first linear layer.
     """
     fits = len(input_shape) in (1, 2) and input_shape[-1] >= 16
     check_shape("cnn1d", fits, "[channels, length] or [length] of 16 or more", input_shape)

@@ -1,4 +1,4 @@
-"""Models of linear layers: the 3-layer MLP, and the small one for digits."""
+"""Multilayer perceptrons: the 3-layer MLP, and the small one for the digits data set."""
 
 import math
 from collections.abc import Sequence
@@ -15,9 +15,9 @@ def mlp(
     """Build an MLP over flattened inputs, with ReLU between its linear layers.
 
     Args:
-        input_shape: Any.
-        num_classes: How many logits it gives.
-        hidden: The sizes between input and output; two of them make three layers.
+        input_shape: Any shape.
+        num_classes: Number of logits.
+        hidden: Sizes of the hidden layers; two of them give a 3-layer MLP.
     """
     sizes = (math.prod(input_shape), *check_counts("hidden of model 'mlp'", hidden), num_classes)
     layers: list[nn.Module] = [nn.Flatten()]

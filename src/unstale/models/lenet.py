@@ -8,9 +8,10 @@ from unstale.models.registry import check_shape
 
 
 class LeNet(nn.Module):
-    """Two convolutions of 5×5 with pooling, then two linear layers.
+    """Two 5×5 convolutions with max pooling, then two linear layers.
 
-    For 28×28 it is conv 1→10, pool, relu, conv 10→20, pool, relu, 320→50, relu, 50→10.
+    For inputs of 28×28: conv 1→10, pool, ReLU, conv 10→20, pool, ReLU, linear 320→50, ReLU,
+    linear 50→10.
     """
 
     def __init__(self, input_shape: tuple[int, int, int], num_classes: int) -> None:
@@ -31,7 +32,7 @@ class LeNet(nn.Module):
 
 
 def _after(size: int) -> int:
-    """Return what two convolutions of 5 without padding and two poolings leave of a side."""
+    """Return the size of a side after two 5×5 convolutions, without padding, and two poolings."""
     return ((size - 4) // 2 - 4) // 2
 
 

@@ -1,4 +1,4 @@
-"""Models by name: `build`, `names`, and `register` for one's own."""
+"""The registry of models: `build`, `names` and `register`."""
 
 import difflib
 import inspect
@@ -12,8 +12,8 @@ from unstale.errors import ConfigError, UnknownNameError
 from unstale.seeding import derive
 
 Builder = Callable[..., nn.Module]
-"""``builder(input_shape, num_classes, *, setting=default, …)``; raises ConfigError on what it
-cannot build. Keyword-only parameters are its settings."""
+"""``builder(input_shape, num_classes, *, setting=default, …)``: returns a model. Keyword-only
+parameters are the settings of the model. Raises ConfigError for arguments it cannot handle."""
 
 _BUILDERS: dict[str, Builder] = {}
 
@@ -22,12 +22,12 @@ def register(name: str, builder: Builder, *, force: bool = False) -> None:
     """Make a model available to `build` and experiment files.
 
     Args:
-        name: What it is called there.
-        builder: Makes it; see `Builder`.
-        force: Replace one that has the name already.
+        name: The name of the model.
+        builder: Creates the model; see `Builder`.
+        force: Whether to replace a model that has the name already.
 
     Raises:
-        ConfigError: When the name is empty or taken and `force` is false.
+        ConfigError: If the name is empty, or taken and `force` is false.
 
     Example:
         >>> from torch import nn
@@ -39,7 +39,7 @@ def register(name: str, builder: Builder, *, force: bool = False) -> None:
         Linear(in_features=3, out_features=2, bias=False)
     """
     if not name:
-        raise ConfigError("The name of a model should not be empty. Found ''. Name it.")
+        raise ConfigError("The name of a model should not be empty. Found ''. Pass a name.")
     if name in _BUILDERS and not force:
         raise ConfigError(
             f"The name of a model should be new. Found '{name}', which is registered. "
@@ -56,26 +56,25 @@ def names() -> tuple[str, ...]:
 def build(
     name: str, input_shape: tuple[int, ...], num_classes: int, *, seed: int = 0, **settings: Any
 ) -> nn.Module:
-    """Make a model on the CPU with weights that depend on the seed alone.
+    """Build a model on the CPU, with initial weights that depend on the seed only.
 
-    PyTorch's layers draw their first weights from the global generator and take no
-    other, and so do the modules of users. So the model is made while that generator
-    is set from `seed`, and put back to where it was: nothing outside notices, and
-    nothing outside matters.
+    PyTorch's layers draw their initial weights from the global generator. It is seeded for
+    the time of the call and restored afterwards, so the call neither depends on its state
+    nor changes it.
 
     Args:
         name: One of `names()`.
-        input_shape: The shape of one input, as `Dataset.input_shape`.
-        num_classes: How many logits it should give.
-        seed: Where the first weights come from.
-        settings: What the model can be told besides, such as ``hidden`` for the mlp.
+        input_shape: The shape of one input, as in `Dataset.input_shape`.
+        num_classes: Number of logits.
+        seed: Seed of the initial weights.
+        settings: Settings of the model, such as ``hidden`` of the mlp.
 
     Returns:
         The model, in training mode.
 
     Raises:
-        UnknownNameError: When nothing is registered under the name.
-        ConfigError: When the model cannot take such inputs or has no such setting.
+        UnknownNameError: If no model has the name.
+        ConfigError: If the model cannot take such inputs or has no such setting.
 
     Example:
         >>> from unstale import models
@@ -94,9 +93,9 @@ def build(
     if not _is_count(num_classes) or num_classes < 2:
         raise ConfigError(f"num_classes should be a whole number from 2. Found {num_classes!r}.")
     _check_settings(name, builder, settings)
-    # The device is pinned too: on an accelerator weights would come from its own generator.
+    # On the CPU, since an accelerator would draw weights from its own generator.
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
-        # Not torch.manual_seed: that one also sets the generators of every accelerator, for good.
+        # Not torch.manual_seed, which also sets the generators of all accelerators permanently.
         torch.default_generator.manual_seed(derive(seed, "model", name))
         return builder(shape, num_classes, **settings)
 
@@ -106,7 +105,7 @@ def _is_count(value: object) -> bool:
 
 
 def _check_settings(name: str, builder: Builder, settings: Mapping[str, Any]) -> None:
-    """Refuse settings that the builder does not have, before Python does it less kindly."""
+    """Raise ConfigError for settings that the builder does not have."""
     parameters = inspect.signature(builder).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return
@@ -122,10 +121,13 @@ def _check_settings(name: str, builder: Builder, settings: Mapping[str, Any]) ->
 
 
 def check_shape(name: str, fits: bool, should: str, found: tuple[int, ...]) -> None:
-    """Refuse an input shape that a model cannot take.
+    """Raise ConfigError if an input shape does not fit a model.
 
-    Raises:
-        ConfigError: When `fits` is false.
+    Args:
+        name: The model.
+        fits: Whether the shape fits.
+        should: The shapes that fit, in words.
+        found: The shape.
     """
     if not fits:
         raise ConfigError(
@@ -135,10 +137,10 @@ def check_shape(name: str, fits: bool, should: str, found: tuple[int, ...]) -> N
 
 
 def check_counts(what: str, values: Sequence[int], count: int | None = None) -> tuple[int, ...]:
-    """Return `values` as a tuple of whole numbers from 1, `count` of them where given.
+    """Return `values` as a tuple of positive integers; of length `count`, if given.
 
     Raises:
-        ConfigError: When they are anything else.
+        ConfigError: If they are anything else.
     """
     fits = isinstance(values, list | tuple) and values and all(_is_count(v) for v in values)
     if not fits or (count is not None and len(values) != count):

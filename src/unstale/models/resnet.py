@@ -1,7 +1,7 @@
-"""ResNet-18 with group normalisation, which has no running state that clients would have to share.
+"""ResNet-18 with group normalisation, which has no running statistics, unlike BatchNorm.
 
-Layers that torchvision's ResNet-18 also has carry its names (``conv1``,
-``layer1.0.conv1``, ``layer2.0.downsample.0``, ``fc``), so its convolutions can be loaded.
+Convolutions and the linear layer have the names of torchvision's ResNet-18 (``conv1``,
+``layer1.0.conv1``, ``layer2.0.downsample.0``, ``fc``), so their weights can be loaded.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ STEMS = ("cifar", "imagenet")
 
 
 class _Block(nn.Module):
-    """Two convolutions of 3×3 and a way around them."""
+    """A residual block: two 3×3 convolutions and a shortcut."""
 
     def __init__(self, inputs: int, outputs: int, stride: int, groups: int) -> None:
         super().__init__()
@@ -31,14 +31,14 @@ class _Block(nn.Module):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the sum of both ways."""
+        """Return ReLU(residual + shortcut)."""
         y = F.relu(self.norm1(self.conv1(x)))
         y = self.norm2(self.conv2(y))
         return F.relu(y + self.downsample(x))
 
 
 class ResNet18(nn.Module):
-    """Four stages of two blocks, then the mean over the image and one linear layer."""
+    """Four stages of two residual blocks, then global average pooling and a linear layer."""
 
     def __init__(
         self, channels: int, num_classes: int, stem: str, groups: int, widths: tuple[int, ...]
@@ -84,10 +84,10 @@ def resnet18(
 
     Args:
         input_shape: [channels, height, width] of 8×8 or more.
-        num_classes: How many logits it gives.
+        num_classes: Number of logits.
         stem: "cifar" (3×3, stride 1, no pooling; for images up to 64×64) or
             "imagenet" (7×7, stride 2, then pooling; 32×32 or more).
-        groups: Groups of each normalisation; divides every width.
+        groups: Groups of each GroupNorm; must divide every width.
         widths: Channels of the four stages.
     """
     if stem not in STEMS:

@@ -1,4 +1,4 @@
-"""The server: one pure step, and around it what arrives, what is kept and what is saved."""
+"""The server: the pure step, and `Server` around it with arrivals, history and checkpoints."""
 
 from unstale.server.checks import Limits
 from unstale.server.history import HistorySpec

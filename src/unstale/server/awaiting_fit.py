@@ -17,7 +17,7 @@ from unstale.updates import Key, PrefitResult, Update
 
 log = logging.getLogger(__name__)
 
-# The fit that can be computed for an update that came at a version; None for none.
+# Returns the fit for an update that arrived at a version, or None if there is nothing to fit.
 JobOf = Callable[[Update, int], FitJob | None]
 
 
@@ -26,23 +26,23 @@ class _Entry:
     update: Update
     since: int
     job: FitJob | None = None
-    """None until its fit is begun."""
+    """None until the fit is submitted."""
     future: Future[Fit] | None = None
 
 
 class AwaitingFit:
-    """The updates that wait for their fit, in the order in which they came.
+    """The updates that await their background fit, in the order of arrival.
 
-    Of each client one update is fitted at a time, the oldest first. The next one is begun
-    when that one has taken part in a round, since it starts from the surrogate found for it.
+    The updates of one client are fitted one after the other. The next fit is submitted when
+    the update before has taken part in a round, since it starts from that update's surrogate.
 
     Args:
-        background: Where fits are computed; None where no update ever waits.
-        model: The model's structure.
+        background: Computes the fits; with None no update awaits a fit.
+        model: The architecture that clients train.
     """
 
     def __init__(self, background: Background | None, model: nn.Module | None) -> None:
-        # A copy: a model can be trained by one thread at a time.
+        # A copy, since two threads cannot train one module at the same time.
         able = background is not None and model is not None
         self._structure = structure_of(model) if able and model is not None else None
         self._background = background if able else None
@@ -56,15 +56,15 @@ class AwaitingFit:
 
     @property
     def keys(self) -> list[Key]:
-        """Who waits: client and base version."""
+        """The keys of the updates: client id and base version."""
         return list(self._entries)
 
     def versions(self, without: Collection[Key] = ()) -> set[int]:
-        """Return the base versions of those that wait, some left out."""
+        """Return the base versions of the updates, except those with a key in `without`."""
         return {key[1] for key in self._entries if key not in without}
 
     def take(self, update: Update, since: int, job_of: JobOf) -> bool:
-        """Let an update wait if there is a fit to compute and room for it."""
+        """Add an update if there is room and a fit to compute; return whether it was added."""
         if self._background is None or len(self) >= self._background.max_waiting:
             return False
         entry = _Entry(update, since)
@@ -74,11 +74,11 @@ class AwaitingFit:
         return False
 
     def resume(self, waiting: Iterable[tuple[Update, int]], job_of: JobOf) -> list[Update]:
-        """Let those wait that did when a server was saved; return the others."""
+        """Add updates of a restored server; return those that could not be added."""
         return [update for update, since in waiting if not self.take(update, since, job_of)]
 
     def ready(self) -> dict[Key, tuple[Update, PrefitResult | None]]:
-        """Return those whose fit has ended, well or not; they count as waiting until `drop`."""
+        """Return the updates whose fit has ended, even if it failed; `drop` removes them."""
         return {
             key: (entry.update, _result(entry))
             for key, entry in self._entries.items()
@@ -86,10 +86,10 @@ class AwaitingFit:
         }
 
     def drop(self, keys: Iterable[Key], job_of: JobOf) -> list[Update]:
-        """Let those go that have taken part in a round, and begin the fits they held up.
+        """Remove updates that have taken part in a round, and submit the fits behind them.
 
         Returns:
-            Updates that no longer need a fit: they are for the next step.
+            Updates that turned out to need no fit; they take part in the next step.
         """
         for key in keys:
             del self._entries[key]
@@ -101,7 +101,7 @@ class AwaitingFit:
         return left
 
     def _is_next(self, entry: _Entry) -> bool:
-        """Tell whether no earlier update of the same client waits."""
+        """Return whether no earlier update of the same client awaits its fit."""
         client = entry.update.client_id
         same = (e for e in self._entries.values() if e.update.client_id == client)
         return next(same, entry) is entry
@@ -111,9 +111,9 @@ class AwaitingFit:
             return False
         try:
             entry.job = job_of(entry.update, entry.since)
-        except Exception as error:  # the step will meet it again, where it can be told
+        except Exception as error:  # the step will raise it to its caller
             client = entry.update.client_id
-            log.warning("No fit could be begun for the update of '%s': %s", client, error)
+            log.warning("Could not start a fit for the update of client '%s': %s", client, error)
         if entry.job is None:
             return False
         entry.future = self._background.submit(compute_fits, self._structure, entry.job)
@@ -121,16 +121,16 @@ class AwaitingFit:
 
 
 def _result(entry: _Entry) -> PrefitResult | None:
-    """Return what came of a fit; None for an update that is to be converted in the step."""
+    """Return the result of a fit; None if the update is to be converted in the step."""
     if entry.future is None or entry.job is None or entry.future.cancelled():
         return None
     error = entry.future.exception()
     if error is None:
         fit = entry.future.result()
     elif isinstance(error, ConfigError | ModelError):
-        return None  # a mistake in the settings or the model: the step raises it
+        return None  # wrong settings or model: the step will raise it to its caller
     else:
         reason = f"the fit in the background failed: {str(error) or type(error).__name__}"
-        log.warning("For client '%s' %s", entry.update.client_id, reason)
+        log.warning("Client '%s': %s", entry.update.client_id, reason)
         fit = Fit(None, math.nan, (), 0.0, reason=reason)
     return PrefitResult(entry.job.request, fit, entry.since)

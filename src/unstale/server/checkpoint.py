@@ -1,18 +1,18 @@
-"""Checkpoints: JSON and safetensors, written whole, checked when read.
+"""Checkpoints: JSON and safetensors files, written atomically and verified when read.
 
 A folder of checkpoints looks like this:
 
 ```
-checkpoint-0000000007.json          the tree, and the SHA-256 of every file it needs
-checkpoint-0000000007.safetensors   the tree's tensors
+checkpoint-0000000007.json          the state tree, and the SHA-256 of every file it needs
+checkpoint-0000000007.safetensors   the tensors of the state tree
 versions/0000000003-5f0c….safetensors   the weights of an earlier version; written once
 ```
 
-The JSON file is written last and makes a checkpoint valid; the last two are
-kept. Reading takes the newest whose files are all as they were written, and
-says so if an older one had to serve. A version's file carries a part of its
-own SHA-256 in its name, so that another run in the same folder never writes over
-what an older checkpoint still needs. Nothing is ever unpickled.
+The JSON file is written last; a checkpoint without it does not exist. The last two
+checkpoints are kept. `read` uses the newest one whose files all match their SHA-256 and
+logs a warning if that is not the last one. The name of a version's file contains the
+start of its SHA-256, so that another run in the same folder never overwrites a file that
+an older checkpoint needs. Nothing is ever unpickled.
 """
 
 import hashlib
@@ -41,39 +41,40 @@ ReadParams = Callable[[], Params]
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
-    """Write named tensors to a safetensors file in one step; return its SHA-256."""
+    """Write named tensors to a safetensors file atomically and return its SHA-256."""
     return write_whole(path, tensor_bytes(tensors))
 
 
 def tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
     """Return named tensors as the content of a safetensors file."""
-    # Cloned: safetensors refuses tensors that share memory, as equal parts of a state may.
+    # Cloned: safetensors refuses tensors that share memory, and parts of a state may.
     return save_bytes({n: t.detach().cpu().contiguous().clone() for n, t in tensors.items()})
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
-    """Read a safetensors file; every tensor owns its (aligned) memory."""
+    """Read a safetensors file; every tensor has its own, aligned memory."""
     return {n: t.clone() for n, t in load_bytes(path.read_bytes()).items()}
 
 
 class Checkpoints:
-    """One folder of checkpoints, as one process writes and reads it.
+    """A folder of checkpoints that one process writes and reads.
 
-    It remembers which version files it wrote or restored itself, so that those are not
-    written again; a file of the same name that somebody else left is never trusted.
+    Files of versions that this object wrote or restored are not written again. Other files
+    of the same version are not reused.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._own: dict[int, tuple[str, str]] = {}  # version -> its file and SHA-256
-        self._damaged: set[int] = set()  # checkpoints that `read` passed over
+        self._damaged: set[int] = set()  # numbers of checkpoints that `read` skipped
 
     def write(self, tree: Mapping[str, Any], versions: Mapping[int, ReadParams]) -> Path:
         """Write a checkpoint and return the path of its JSON file.
 
         Args:
-            tree: String-keyed dicts and lists with tensors and JSON values as leaves.
-            versions: Earlier global models by version, each read only if not yet on disk.
+            tree: Nested dicts (with string keys) and lists of tensors and JSON values.
+            versions: Functions that return the weights of earlier versions; called only for
+                versions that are not in the folder yet.
         """
         folder = self.folder
         folder.mkdir(parents=True, exist_ok=True)
@@ -102,10 +103,10 @@ class Checkpoints:
         return path
 
     def read(self) -> tuple[dict[str, Any], dict[int, ReadParams]]:
-        """Return the newest sound checkpoint's tree and its versions.
+        """Return the tree and the versions of the newest checkpoint that is intact.
 
         Raises:
-            CheckpointError: If there is none; says what is wrong with each.
+            CheckpointError: If there is none; the message says what is wrong with each.
         """
         numbers = sorted(_numbers(self.folder), reverse=True)
         if not numbers:
@@ -131,13 +132,13 @@ class Checkpoints:
                 continue
             if faults:
                 logger.warning(
-                    "Damaged checkpoint passed over (%s); went back to %s.", faults[0], path.name
+                    "Skipped a damaged checkpoint (%s); restored %s instead.", faults[0], path.name
                 )
             return self._restore(path, content)
         raise CheckpointError(
             f"At least one checkpoint in {self.folder} should be readable. All are damaged:\n"
             + "\n".join(f"- {fault}" for fault in faults)
-            + "\nRestore the folder from a backup, or start anew in an empty one."
+            + "\nRestore the folder from a backup, or start again in an empty one."
         )
 
     def _restore(
@@ -157,12 +158,12 @@ class Checkpoints:
 
 
 def number_text(number: int) -> str:
-    """Return a number as file names carry it, so that they sort."""
+    """Return a number as ten digits, so that file names sort by it."""
     return f"{number:010d}"
 
 
 def exists(folder: Path) -> bool:
-    """Return whether a folder holds a checkpoint, sound or not."""
+    """Return whether a folder has a checkpoint, intact or not."""
     return bool(_numbers(folder))
 
 
@@ -193,7 +194,7 @@ def _numbers(folder: Path) -> list[int]:
 
 
 def _forget_old(folder: Path, damaged: set[int]) -> None:
-    # A damaged one must not take the place of a sound one among those kept.
+    # Damaged checkpoints are removed first, so that two intact ones are kept.
     numbers = sorted(_numbers(folder), key=lambda number: (number not in damaged, number))
     for number in numbers[:-KEPT]:
         for ending in ("json", "safetensors"):
@@ -204,7 +205,7 @@ def _forget_old(folder: Path, damaged: set[int]) -> None:
         try:
             needed.update(json.loads(path.read_text(encoding="utf-8"))["files"])
         except (OSError, ValueError, KeyError, TypeError):
-            continue  # a damaged one needs nothing any more
+            continue  # damaged, so its files are not needed
     for path in [*folder.glob("versions/*.safetensors"), *folder.glob("checkpoint-*.safetensors")]:
         if path.relative_to(folder).as_posix() not in needed:
             path.unlink(missing_ok=True)

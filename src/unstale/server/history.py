@@ -1,9 +1,9 @@
-"""Earlier versions of the global model: kept while somebody still works on them.
+"""Earlier versions of the global model, kept as long as a client works on them.
 
-`VersionStore` holds weights by version, in memory up to a size and beyond it on
-disk. `History` decides which versions stay: those that a client has checked out
-and not answered, with a cap on top. Memory therefore grows with the number of
-outstanding versions and not with the number of rounds.
+`VersionStore` holds weights by version, in memory up to a size and on disk beyond it.
+`History` decides which versions are kept: those that a client has checked out and not
+yet answered, up to `max_versions`. Memory therefore grows with the number of
+outstanding versions, not with the number of rounds.
 """
 
 import contextlib
@@ -27,15 +27,16 @@ from unstale.params import Params, num_bytes
 
 @dataclass(frozen=True, slots=True)
 class HistorySpec:
-    """How much of the past a server keeps."""
+    """How many earlier versions a server keeps, and where."""
 
     max_versions: int = 1000
-    """The most versions kept; the oldest go first. An update to one that is gone falls
-    to its method's fallback."""
+    """Maximum number of versions; the oldest are dropped first. An update from a dropped
+    version is treated as the method's `fallback` says."""
     memory_bytes: int = 256 * 2**20
-    """Weights beyond this size lie on disk and are read back when needed."""
+    """Maximum size of the weights in memory; older versions are written to disk and read back
+    when needed."""
     folder: str | None = None
-    """Where they lie; a temporary folder when not given."""
+    """Folder of the versions on disk; a temporary one if not given."""
 
     def __post_init__(self) -> None:
         if type(self.max_versions) is not int or self.max_versions < 1:
@@ -48,7 +49,7 @@ class HistorySpec:
                 "HistorySpec: `memory_bytes` should be an integer of at least 0. "
                 f"Found {self.memory_bytes!r}."
             )
-        if self.folder is not None:  # a Path is as good, but checkpoints hold strings
+        if self.folder is not None:  # also accepts a Path; checkpoints need a string
             object.__setattr__(self, "folder", os.fspath(self.folder))
 
 
@@ -58,7 +59,7 @@ class VersionStore:
     Example:
         >>> store = VersionStore(memory_bytes=0)
         >>> store.put(0, {"w": torch.ones(3)})
-        >>> store.put(1, {"w": torch.zeros(3)})   # now version 0 lies on disk
+        >>> store.put(1, {"w": torch.zeros(3)})   # writes version 0 to disk
         >>> store.on_disk, store.get(0)["w"]
         (1, tensor([1., 1., 1.]))
     """
@@ -68,27 +69,27 @@ class VersionStore:
         self._parent = folder
         self._folder: Path | None = None
         self._memory: dict[int, dict[str, Tensor]] = {}
-        # Where a version lies, and its names in their order, which safetensors does not keep.
+        # File, device and parameter names; safetensors does not keep the order of names.
         self._disk: dict[int, tuple[Path, torch.device, tuple[str, ...]]] = {}
         self._bytes = 0
 
     @property
     def versions(self) -> list[int]:
-        """All versions at hand, oldest first."""
+        """All stored versions, oldest first."""
         return sorted([*self._memory, *self._disk])
 
     @property
     def on_disk(self) -> int:
-        """How many versions lie on disk."""
+        """Number of versions on disk."""
         return len(self._disk)
 
     @property
     def memory_used(self) -> int:
-        """Bytes of weights in memory."""
+        """Size in bytes of the weights in memory."""
         return self._bytes
 
     def put(self, version: int, params: Params) -> None:
-        """Keep the weights of a version; the newest always stays in memory."""
+        """Store the weights of a version; the newest always stays in memory."""
         self.drop([version])
         self._memory[version] = dict(params)
         self._bytes += num_bytes(params)
@@ -98,19 +99,19 @@ class VersionStore:
             self._spill(oldest)
 
     def get(self, version: int) -> Params | None:
-        """Return the weights of a version, or None if they are gone."""
+        """Return the weights of a version, or None if they are not stored."""
         if version in self._memory:
             return self._memory[version]
         if version not in self._disk:
             return None
         path, device, names = self._disk[version]
-        # Cloned: safetensors' views of one buffer may be unaligned, which can change the
-        # last bits of a matrix product, and a resumed run must give identical numbers.
+        # safetensors returns views of one buffer that may be unaligned, which can change the
+        # last bits of a matrix product. Clones are aligned, so a resumed run gives the same bits.
         tensors = load_bytes(path.read_bytes())
         return {name: tensors[name].clone().to(device) for name in names}
 
     def drop(self, versions: Iterable[int]) -> None:
-        """Forget versions; unknown ones are ignored."""
+        """Remove versions; unknown ones are ignored."""
         for version in versions:
             params = self._memory.pop(version, None)
             if params is not None:
@@ -136,7 +137,13 @@ class VersionStore:
 
 
 class History:
-    """The versions that a server still needs."""
+    """The versions of the global model that a server still needs.
+
+    Args:
+        spec: How many versions are kept, and where.
+        lookback: How many versions before an outstanding one are kept as well, for methods
+            that read them.
+    """
 
     def __init__(self, spec: HistorySpec, lookback: int = 0) -> None:
         self.spec = spec
@@ -144,17 +151,17 @@ class History:
         self.store = VersionStore(spec.memory_bytes, spec.folder)
 
     def get(self, version: int) -> Params | None:
-        """Return the weights of a version, or None if they are gone."""
+        """Return the weights of a version, or None if they are not stored."""
         return self.store.get(version)
 
     def advance(self, version: int, params: Params, outstanding: Iterable[int] | None) -> None:
-        """Add the new current version and forget what nobody needs any more.
+        """Add the new current version and drop those that are no longer needed.
 
         Args:
             version: The new current version.
             params: Its weights.
-            outstanding: Versions on which somebody still works; None where nobody checks
-                versions out, so that only the cap limits what is kept.
+            outstanding: Versions that clients still work on; None if clients do not check
+                versions out, so that only `max_versions` limits what is kept.
         """
         self.store.put(version, params)
         at_hand = self.store.versions

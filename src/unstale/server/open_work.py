@@ -1,19 +1,19 @@
-"""Who works on which version, and who has answered already."""
+"""Which client works on which version, and which versions it has answered."""
 
 import bisect
 from collections.abc import Iterable
 from typing import Any
 
-# Separate stretches of answered versions remembered per client. A client that answers
-# every round needs one; one that answers now and then needs one per answer.
+# Maximum number of separate ranges of answered versions per client. A client that answers every
+# version needs one range; one that answers now and then needs one per answer.
 MAX_STRETCHES = 1024
 
 
 class Answered:
-    """The versions that one client has answered, as stretches, in bounded memory.
+    """The versions that one client has answered, as ranges (`stretches`) in bounded memory.
 
-    Beyond `MAX_STRETCHES` the oldest stretches melt into a floor: below it every
-    version counts as answered, so that an old update can never be counted twice.
+    Beyond `MAX_STRETCHES` the oldest ranges are replaced by a floor. Every version up to the
+    floor counts as answered, so an old update can never be accepted twice.
 
     Example:
         >>> seen = Answered()
@@ -30,17 +30,17 @@ class Answered:
         return version <= self.floor or self.remembers(version)
 
     def remembers(self, version: int) -> bool:
-        """Return whether that very version is known to be answered, not only below the floor."""
+        """Return whether the version is in a range, and not only below the floor."""
         at = bisect.bisect_right(self.stretches, version, key=lambda s: s[0]) - 1
         return at >= 0 and version <= self.stretches[at][1]
 
     def add(self, version: int) -> None:
-        """Note that a version was answered."""
+        """Record that a version was answered."""
         if version in self:
             return
         at = bisect.bisect_right(self.stretches, version, key=lambda s: s[0])
         self.stretches.insert(at, [version, version])
-        for left in (at, at - 1):  # join with the right neighbour, then with the left one
+        for left in (at, at - 1):  # join with the right neighbour, then the left one
             if 0 <= left < len(self.stretches) - 1:
                 a, b = self.stretches[left], self.stretches[left + 1]
                 if a[1] + 1 == b[0]:
@@ -50,7 +50,11 @@ class Answered:
 
 
 class Tickets:
-    """Open tickets (client × version), and the versions each client has answered."""
+    """The server's book of open work.
+
+    A ticket is a pair of client and version that the client has checked out and not yet
+    answered. Answered versions are recorded too, to refuse repeated updates.
+    """
 
     def __init__(self) -> None:
         self._open: dict[str, set[int]] = {}
@@ -58,17 +62,17 @@ class Tickets:
         self.ever_used = False
 
     def open(self, client_id: str, version: int) -> None:
-        """Note that a client has checked out a version (again, after answering: no new ticket)."""
+        """Open a ticket: a client checks out a version. No ticket if it has answered already."""
         self.ever_used = True
         if not self.has_answered(client_id, version):
             self._open.setdefault(client_id, set()).add(version)
 
     def is_open(self, client_id: str, version: int) -> bool:
-        """Return whether the client works on that version."""
+        """Return whether the client has checked out the version and not yet answered."""
         return version in self._open.get(client_id, ())
 
     def release(self, client_id: str, version: int | None = None) -> None:
-        """Close a client's ticket on a version, or all of its tickets."""
+        """Close a client's ticket for a version, or all of its tickets if None."""
         versions = self._open.get(client_id, set())
         if version is None:
             versions.clear()
@@ -77,14 +81,14 @@ class Tickets:
             self._open.pop(client_id, None)
 
     def answer(self, client_id: str, version: int) -> None:
-        """Note an accepted update: its ticket closes, and a second one is a repetition."""
+        """Record an accepted update and close its ticket; a second one counts as repeated."""
         self.release(client_id, version)
         self._answered.setdefault(client_id, Answered()).add(version)
 
     def has_answered(self, client_id: str, version: int) -> bool:
-        """Return whether an update for that version counts as a repetition.
+        """Return whether another update from that version counts as repeated.
 
-        Below the floor of `Answered` an open ticket proves that it is none.
+        An open ticket overrides the floor of `Answered`: the client has not answered yet.
         """
         answered = self._answered.get(client_id, Answered())
         if self.is_open(client_id, version):
@@ -92,11 +96,11 @@ class Tickets:
         return version in answered
 
     def outstanding(self) -> set[int]:
-        """Return all versions on which somebody works."""
+        """Return all versions with an open ticket."""
         return set().union(*self._open.values()) if self._open else set()
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything as JSON values."""
+        """Return all tickets and answers as JSON values."""
         return {
             "ever_used": self.ever_used,
             "open": {c: sorted(v) for c, v in sorted(self._open.items())},
@@ -108,7 +112,7 @@ class Tickets:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> "Tickets":
-        """Return the tickets that `to_json` wrote."""
+        """Return the tickets from the result of `to_json`."""
         tickets = cls()
         tickets.ever_used = value["ever_used"]
         tickets._open = {c: set(v) for c, v in value["open"].items()}

@@ -1,4 +1,4 @@
-"""The parts of a server as parts of a checkpoint's tree, and back."""
+"""Converting parts of a server to and from the state tree of a checkpoint."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -21,21 +21,21 @@ from unstale.updates import Update
 
 
 def update_tree(update: Update) -> dict[str, Any]:
-    """Return an update's fields; `Update(**tree)` makes it again."""
+    """Return the fields of an update; `Update(**tree)` restores it."""
     return {f.name: getattr(update, f.name) for f in dataclasses.fields(update)}
 
 
 def recipe_tree(local: LocalSpec) -> dict[str, Any]:
-    """Return a recipe's fields; a loss that is a function is left out."""
+    """Return the fields of a training recipe; a loss that is a function is replaced by None."""
     tree = {f.name: getattr(local, f.name) for f in dataclasses.fields(local)}
     return tree if isinstance(local.loss, str) else {**tree, "loss": None}
 
 
 def recipe_of(tree: Mapping[str, Any]) -> LocalSpec:
-    """Return the recipe that `recipe_tree` wrote down.
+    """Return the training recipe from the result of `recipe_tree`.
 
     Raises:
-        CheckpointError: If its loss was a function.
+        CheckpointError: If its loss was a function, which cannot be saved.
     """
     if tree["loss"] is None:
         raise CheckpointError(
@@ -46,19 +46,19 @@ def recipe_of(tree: Mapping[str, Any]) -> LocalSpec:
 
 
 def check_fits(model: nn.Module, params: Params) -> None:
-    """Raise unless the model has the parameters of a checkpoint."""
+    """Raise CheckpointError unless the model has the parameters of the checkpoint."""
     found = {name: tuple(p.shape) for name, p in model.named_parameters()}
     wanted = {name: tuple(p.shape) for name, p in params.items()}
     if found != wanted:
         odd = sorted(n for n in {*found, *wanted} if found.get(n) != wanted.get(n))
         raise CheckpointError(
-            "The model should have the parameters that the checkpoint has. Found others in "
-            f"{odd[:5]}. Pass the model that was saved."
+            "The model should have the parameters that the checkpoint has. Names or shapes "
+            f"differ in {odd[:5]}. Pass the model that was saved."
         )
 
 
 def readers(history: History) -> dict[int, ReadParams]:
-    """Return for each version that is kept how to read it, when its turn comes."""
+    """Return, for each kept version, a function that reads its weights."""
 
     def reader(version: int) -> ReadParams:
         def read() -> Params:
@@ -80,10 +80,10 @@ def settings_of(
     executor: Executor | None = None,
     background: Background | None = None,
 ) -> ServerSettings:
-    """Return the settings that a checkpoint holds; what is given goes before.
+    """Return the settings in a checkpoint; arguments that are given replace them.
 
     Raises:
-        CheckpointError: If method or loss were made of code that has no registered name.
+        CheckpointError: If the method or the loss has no registered name and is not given.
     """
     return ServerSettings(
         rebuild_method(tree["method"]) if method is None else method,

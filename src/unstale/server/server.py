@@ -1,4 +1,4 @@
-"""The server around the step: who works on what, what has arrived, and what is kept."""
+"""`Server`: open work, arrivals, history and checkpoints around the pure step."""
 
 import dataclasses
 import threading
@@ -34,25 +34,26 @@ from unstale.updates import Key, Receipt, ServerView, TrainingTools, Update
 
 
 class Server:
-    """A federated server for updates of any staleness.
+    """A federated learning server that accepts updates of any staleness.
 
-    All methods may be called from several threads.
+    Clients get the global model by `check_out` and send updates by `submit`; `step`
+    aggregates what has arrived into the next version. All methods are thread-safe.
 
     Args:
-        model: The global model; lends its structure and its initial weights.
-        method: A method by name or as `unstale.method(name, ...)` makes it.
-        local: The recipe that clients run.
-        compensator: Instead of `method`: what is done to stale updates.
-        aggregator: Instead of `method`: how updates are combined.
-        history: How much of the past is kept.
-        limits: Bounds on what clients may send.
-        inputs: What one input of the model looks like; needed by methods that convert.
-        executor: Where conversions are done; here when not given. It is not part of a
-            checkpoint, and is the caller's to close.
-        background: Where the surrogates of stale updates are found while rounds go on, so
-            that no round waits for them; found in the step when not given. It is not part
-            of a checkpoint, and is the caller's to close.
-        seed: Seeds whatever the method draws.
+        model: The global model, with its initial weights.
+        method: A method by name, or a `Method` from `unstale.method(name, ...)`.
+        local: The training recipe that clients run.
+        compensator: How stale updates are compensated, instead of `method`.
+        aggregator: How updates are combined, instead of `method`.
+        history: How many earlier versions are kept, and where.
+        limits: Limits on the updates that clients may send.
+        inputs: Shape, bounds and number of classes of the model's inputs; needed by `convert`.
+        executor: Computes conversions in parallel; by default they are computed in this
+            process. It is not saved in checkpoints, and the caller closes it.
+        background: Fits the surrogates of stale updates while rounds go on, so that no round
+            waits for them; by default they are fitted in the step. It is not saved in
+            checkpoints, and the caller closes it.
+        seed: Seed of the method's random draws.
 
     Example:
         >>> server = Server(nn.Linear(2, 1), method="unweighted")
@@ -97,12 +98,12 @@ class Server:
     def from_settings(
         cls, model: nn.Module, settings: ServerSettings, params: Params | None = None
     ) -> "Server":
-        """Return a new server of version 0.
+        """Return a new server at version 0.
 
         Args:
-            model: The global model; lends its structure and its initial weights.
-            settings: How the server works.
-            params: Initial weights instead of the model's own.
+            model: The global model, with its initial weights.
+            settings: The settings of the server.
+            params: Initial weights to use instead of the model's.
         """
         server = cls.__new__(cls)
         server._begin(model, settings, params_of(model) if params is None else clone(params))
@@ -130,37 +131,37 @@ class Server:
 
     @property
     def local(self) -> LocalSpec:
-        """The recipe that clients run."""
+        """The training recipe that clients run."""
         return self.settings.local
 
     @property
     def limits(self) -> Limits:
-        """Bounds on what clients may send."""
+        """Limits on the updates that clients may send."""
         return self.settings.limits
 
     @property
     def inputs(self) -> InputSpec | None:
-        """What one input of the model looks like."""
+        """Shape, bounds and number of classes of the model's inputs."""
         return self.settings.inputs
 
     @property
     def executor(self) -> Executor | None:
-        """Where conversions are computed; None for this process."""
+        """Computes conversions in parallel; None for this process."""
         return self.settings.executor
 
     @property
     def background(self) -> Background | None:
-        """Where surrogates are fitted while rounds go on; None for nowhere."""
+        """Fits surrogates while rounds go on; with None they are fitted in the step."""
         return self.settings.background
 
     @property
     def seed(self) -> int:
-        """Seeds whatever the method draws."""
+        """Seed of the method's random draws."""
         return self.settings.seed
 
     @property
     def version(self) -> int:
-        """The number of the current global model."""
+        """The version of the current global model."""
         return self._state.version
 
     @property
@@ -170,36 +171,36 @@ class Server:
 
     @property
     def history_spec(self) -> HistorySpec:
-        """How much of the past is kept."""
+        """How many earlier versions are kept, and where."""
         return self._history.spec
 
     @property
     def outstanding(self) -> list[int]:
-        """The versions on which somebody works, oldest first."""
+        """The versions that clients have checked out and not yet answered, oldest first."""
         with self._lock:
             return sorted(self._tickets.outstanding())
 
     @property
     def awaiting_fit(self) -> list[Key]:
-        """The accepted updates that wait for their background fit: client and base version."""
+        """Client id and base version of the accepted updates that await their background fit."""
         with self._lock:
             return self._awaiting.keys
 
     def weights_of(self, version: int) -> Params | None:
-        """Return the weights of a version, or None if they are not kept. Do not change them."""
+        """Return the weights of a version, or None if they are not kept; do not modify them."""
         with self._lock:
             return self._history.get(version)
 
     def surrogates(self) -> dict[str, Surrogate]:
-        """Return the surrogates that the method keeps, by client; none where it makes none.
+        """Return the surrogates of the clients; empty for methods without surrogates.
 
-        Do not change them: the next conversion begins with them.
+        Do not modify them: the next fits start from them.
         """
         with self._lock:
             return surrogates_of(self.method.compensator, self._state.compensator)
 
     def check_out(self, client_id: str) -> tuple[int, dict[str, torch.Tensor]]:
-        """Hand out the current model; its version is kept until the client answers."""
+        """Return the current version and weights; the version is kept until the client answers."""
         if not is_client_id(client_id):
             raise ConfigError(
                 "`client_id` should be a non-empty string of valid Unicode. "
@@ -210,27 +211,27 @@ class Server:
             return self.version, self.params
 
     def release(self, client_id: str, version: int | None = None) -> None:
-        """Stop waiting for a client: for one version, or for all that it checked out."""
+        """Stop waiting for a client's update from one version, or from all that it checked out."""
         with self._lock:
             self._tickets.release(client_id, version)
 
     def check(self, update: Update) -> Receipt:
-        """Check an update without taking it, for engines that write it down before `submit`."""
+        """Check an update without accepting it, for engines that log it before `submit`."""
         with self._lock:
             found = check_update(update, self._state.params, self.version, self.limits)
             return found or Receipt(True)
 
     def submit(self, update: Update, *, checked: bool = False) -> Receipt:
-        """Check an update and, if nothing speaks against it, take it for the next step.
+        """Check an update and, if it is valid, accept it for the next step.
 
-        With a `background`, a stale update that is to be converted waits until its
-        surrogate is fitted, and takes part in the step after. A refused update changes
-        nothing but the report's count of refusals.
+        With a `background`, a stale update that is to be converted takes part in the first
+        step after its surrogate has been fitted. A refused update has no effect except that
+        the report counts it.
 
         Args:
-            update: What a client sent.
-            checked: Whether `check` of this server has accepted this very update. Then only
-                what may have changed since is checked: whether it is a repetition.
+            update: The update of a client.
+            checked: Whether `check` of this server has accepted the same update. Then only
+                what may have changed since is checked: whether it is repeated.
         """
         with self._lock:
             receipt = None
@@ -241,20 +242,20 @@ class Server:
             ):
                 receipt = refuse(
                     "repeated",
-                    "One update per client and base version should come. Found a second one "
-                    f"of '{update.client_id}' for version {update.base_version}. A resend is "
-                    "harmless: nothing needs to be done.",
+                    "A client should send one update per base version. Found a second one of "
+                    f"'{update.client_id}' for version {update.base_version}. Nothing needs to "
+                    "be done: the first one counts.",
                 )
             if receipt is not None:
                 self._refused[receipt.code] += 1
                 return receipt
             key = (update.client_id, int(update.base_version))
-            # A copy on our device: the sender may go on using its tensors.
+            # A copy on the device of the weights: the sender may change its tensors later.
             own = {
                 name: update.delta[name].detach().to(p.device, copy=True)
                 for name, p in self._state.params.items()
             }
-            # Plain numbers: NumPy's do not go into a checkpoint.
+            # Python numbers: a checkpoint cannot store NumPy's.
             taken = dataclasses.replace(
                 update,
                 delta=own,
@@ -269,10 +270,10 @@ class Server:
             return Receipt(True)
 
     def _fit_job(self, update: Update, since: int) -> FitJob | None:
-        """Return the fit that can be computed ahead for an update that came at a version.
+        """Return the fit that can be computed in the background for an update, or None.
 
-        Its draws depend on that version, as they would in the step that follows: then a
-        server that was loaded fits it again in the same way.
+        Its random draws depend on `since`, the version at which the update arrived, so a
+        server that is loaded from a checkpoint repeats the same fit.
         """
         view = ServerView(
             self.version,
@@ -286,9 +287,9 @@ class Server:
         return fit_job_of(self.method.compensator, update, self._state.compensator, view)
 
     def step(self) -> Report:
-        """Compensate and aggregate what has arrived; make the next version.
+        """Compensate and aggregate the updates that have arrived into the next version.
 
-        Of the updates awaiting their fit, those take part whose fit has ended.
+        Updates that await their fit take part once it has ended.
         """
         with self._lock:
             ready = self._awaiting.ready()
@@ -307,8 +308,7 @@ class Server:
                     {key: made for key, (_, made) in ready.items() if made is not None},
                 ),
             )
-            # First what can fail (a full disk): then nothing has happened and the step can
-            # be taken again.
+            # First what can fail (a full disk), so that the step can be repeated after an error.
             kept_versions = self._kept(self._awaiting.versions(without=ready))
             self._history.advance(result.state.version, result.state.params, kept_versions)
             refused = dict(self._refused)
@@ -334,7 +334,7 @@ class Server:
     # --- save and load ---------------------------------------------------------------
 
     def save(self, folder: str | Path) -> Path:
-        """Write a checkpoint into `folder`; a crash leaves the old one or the new one."""
+        """Write a checkpoint into `folder` atomically and return the path of its JSON file."""
         with self._lock:
             tree, versions = self.to_tree()
             path = Path(folder).resolve()
@@ -342,7 +342,7 @@ class Server:
             return checkpoints.write({"server": tree}, versions)
 
     def to_tree(self) -> tuple[dict[str, Any], dict[int, ReadParams]]:
-        """Return all of the server's state as a tree, and its versions, for a checkpoint."""
+        """Return the whole state as a tree, and readers of the kept versions, for a checkpoint."""
         tree = {
             "version": self.version,
             "params": dict(self._state.params),
@@ -374,20 +374,21 @@ class Server:
         executor: Executor | None = None,
         background: Background | None = None,
     ) -> "Server":
-        """Restore the newest sound checkpoint of a folder.
+        """Restore a server from the newest intact checkpoint of a folder.
+
+        A damaged checkpoint is skipped with a warning.
 
         Args:
-            folder: Where `save` wrote.
-            model: The model's structure, for methods that train it; others need none.
-            method: Needed only if the method was made of classes that are not registered.
-            local: Needed only if the loss was a function and not a name.
-            executor: Where conversions are done; here when not given.
-            background: Where surrogates are fitted while rounds go on. Updates that were
-                awaiting their fit are fitted anew; without it they take part in the next step.
+            folder: The folder that `save` wrote to.
+            model: The architecture, for methods that train the model on the server.
+            method: Needed only if the method uses classes that are not registered.
+            local: Needed only if the loss is a function instead of a name.
+            executor: Computes conversions in parallel; None for this process.
+            background: Fits surrogates while rounds go on. Updates that were awaiting their
+                fit are fitted again; without a background they take part in the next step.
 
         Raises:
-            CheckpointError: If no checkpoint is sound; a damaged newest one is passed over
-                with a warning and the one before is used.
+            CheckpointError: If no checkpoint is intact.
         """
         path = Path(folder).resolve()
         checkpoints = Checkpoints(path)
@@ -407,7 +408,7 @@ class Server:
         model: nn.Module | None,
         settings: ServerSettings,
     ) -> "Server":
-        """Return the server that `to_tree` described, with the given settings."""
+        """Return the server from the results of `to_tree`, with the given settings."""
         state = ServerState(
             tree["version"], tree["params"], tree["compensator"], tree["aggregator"]
         )

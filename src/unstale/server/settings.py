@@ -1,4 +1,4 @@
-"""Everything that decides how a server works, as one object."""
+"""The settings of a server as one object."""
 
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ from unstale.training import LocalSpec
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """The settings of a server, for engines that make the server themselves.
+    """The settings of a server, for code that creates servers, such as the Flower strategy.
 
     `Server(model, ...)` takes the same settings as keyword arguments.
 
@@ -22,24 +22,24 @@ class ServerSettings:
     """
 
     method: str | Method = "unweighted"
-    """A method by name, or as `unstale.method(name, ...)` makes it."""
+    """A method by name, or a `Method` from `unstale.method(name, ...)`."""
     local: LocalSpec = field(default_factory=LocalSpec)
-    """The recipe that clients run."""
+    """The training recipe that clients run."""
     history: HistorySpec = field(default_factory=HistorySpec)
     """How many earlier versions are kept, and where."""
     limits: Limits = field(default_factory=Limits)
-    """Bounds on what clients may send."""
+    """Limits on the updates that clients may send."""
     inputs: InputSpec | None = None
-    """What one input of the model looks like; needed by methods that convert."""
+    """Shape, bounds and number of classes of the model's inputs; needed by `convert`."""
     executor: Executor | None = None
-    """Where conversions are computed; in this process when None. The caller closes it."""
+    """Computes conversions in parallel; None for this process. The caller closes it."""
     background: Background | None = None
-    """Where surrogates are fitted while rounds go on; in the step when None. The caller
+    """Fits surrogates while rounds go on; with None they are fitted in the step. The caller
     closes it."""
     seed: int = 0
-    """Seeds whatever the method draws."""
+    """Seed of the method's random draws."""
 
     @property
     def chosen(self) -> Method:
-        """The method itself, also where it was given by name."""
+        """The method as an object, even if it was given by name."""
         return as_method(self.method)

@@ -1,8 +1,8 @@
-"""The server's step: arrivals in, new state and report out. Pure; every engine calls it.
+"""The server's step, a pure function that all engines use.
 
     check → compensate → aggregate → new state
 
-Checking happens when an update is submitted (`checks.py`); the rest is here.
+Updates are checked when they are submitted (`checks.py`); the rest is here.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ from unstale.updates import Note, ServerView, State, TrainingTools, Update
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ServerState:
-    """All that one step hands to the next."""
+    """The state of the server between two steps."""
 
     version: int
     params: Params
@@ -53,23 +53,24 @@ def step(
     kept_versions: Iterable[int] = (),
     tools: TrainingTools | None = None,
 ) -> StepResult:
-    """Take one round's arrivals and return the next state with a report.
+    """Compensate and aggregate the updates of one round.
 
     Args:
-        state: What the step before returned.
-        arrivals: The round's updates, in any order.
+        state: The state after the previous step.
+        arrivals: The updates of the round, in any order.
         method: How updates are compensated and aggregated.
-        local: The recipe that clients run.
-        history: The weights of an earlier version, or None if they are gone.
+        local: The training recipe that clients run.
+        history: Returns the weights of an earlier version, or None if they are no longer kept.
         rng: The only source of randomness.
         kept_versions: The versions that `history` still has.
-        tools: For methods that train the model themselves, such as `convert`.
+        tools: For methods that train the model on the server, such as `convert`.
 
-    A round without updates, or with updates of no weight, leaves the weights as they
-    are and still makes a new version. So does one whose result would not be finite.
+    Returns:
+        The new state, whose version is one higher, and the report. The weights stay the same
+        if there are no updates, if all weights are zero, or if the result is not finite.
     """
     began = time.perf_counter()
-    # 1. One order for all, so that who came first cannot change a bit of the result.
+    # 1. Sort, so that the order of arrival does not change the result, not even its last bits.
     ordered = sorted(arrivals, key=lambda update: update.key)
     view = ServerView(
         state.version,
@@ -86,7 +87,7 @@ def step(
     # 3. Aggregate.
     combined = method.aggregator.apply(updates, state.aggregator, view)
     notes = [*outcome.notes, *repairs, *combined.notes]
-    # 4. The new state.
+    # 4. Make the new state.
     params, changed = state.params, False
     if combined.delta is not None:
         moved = add(state.params, combined.delta)
@@ -110,14 +111,14 @@ def step(
 def _only_finite(
     updates: Sequence[Update], arrivals: Sequence[Update]
 ) -> tuple[tuple[Update, ...], list[Note]]:
-    """Put the update as it came in the place of one that compensation made non-finite."""
+    """Replace updates that compensation made non-finite by the updates as they arrived."""
     came = {u.key: u for u in arrivals}
     kept: list[Update] = []
     notes: list[Note] = []
     for update in updates:
         original = came.get(update.key)
         if original is not None and update.delta is original.delta:
-            kept.append(update)  # untouched, and checked when it came
+            kept.append(update)  # unchanged, and checked when it was submitted
         elif bool(torch.isfinite(flatten(update.delta)).all()):
             kept.append(update)
         else:
@@ -130,6 +131,6 @@ def _only_finite(
                 )
             )
             if original is not None:
-                # The weight stays: a chain may have lowered it, and it was not at fault.
+                # Keep the weight: another part of a chain may have lowered it.
                 kept.append(dataclasses.replace(original, weight=update.weight))
     return tuple(kept), notes

@@ -1,8 +1,8 @@
-"""A tree of state as JSON values and tensors, and back.
+"""Separating the tensors of a state tree from its JSON values, for checkpoints.
 
-The memory of methods is made of string-keyed dicts and lists with tensors and
-JSON values as leaves. A checkpoint stores the tensors apart; in their places
-the JSON has marks.
+The state of a method consists of nested dicts (with string keys) and lists whose leaves
+are tensors or JSON values. A checkpoint stores the tensors in a file of their own; the
+JSON has a reference, `{"$tensor": name}`, in the place of each.
 """
 
 import math
@@ -18,10 +18,15 @@ TENSOR = "$tensor"
 
 
 def take_tensors(value: Any, tensors: dict[str, Tensor], path: str = "") -> Any:
-    """Return the tree as JSON values and move its tensors, numbered, into `tensors`.
+    """Return the tree as JSON values, with references to its tensors.
+
+    Args:
+        value: The tree.
+        tensors: Filled with the tensors, by number.
+        path: Where `value` is in the whole tree, for messages.
 
     Raises:
-        CheckpointError: If something in it is neither a tensor nor a JSON value; says where.
+        CheckpointError: If a leaf is neither a tensor nor a JSON value.
 
     Example:
         >>> found = {}
@@ -31,7 +36,7 @@ def take_tensors(value: Any, tensors: dict[str, Tensor], path: str = "") -> Any:
         {'0': tensor([1., 1.])}
     """
     if isinstance(value, Tensor):
-        # Numbered, not named by their place: keys may hold any character, also a separator.
+        # Numbered instead of named by path: keys may contain any character, even a separator.
         name = str(len(tensors))
         tensors[name] = value
         return {TENSOR: name, "device": str(value.device)}
@@ -59,7 +64,7 @@ def take_tensors(value: Any, tensors: dict[str, Tensor], path: str = "") -> Any:
 
 
 def _escaped(key: str) -> str:
-    """Keep a key (a client's name, say) from being taken for the mark of a tensor."""
+    """Escape a key (such as a client id) that could be mistaken for a tensor reference."""
     return f"${key}" if key.startswith("$") else key
 
 
@@ -68,7 +73,7 @@ def _unescaped(key: str) -> str:
 
 
 def put_tensors(value: Any, tensors: Mapping[str, Tensor]) -> Any:
-    """Return the tree that `take_tensors` took apart."""
+    """Return the tree from the results of `take_tensors`."""
     if isinstance(value, dict):
         if TENSOR in value:
             return tensors[value[TENSOR]].to(_device_here(value["device"]))
@@ -79,7 +84,7 @@ def put_tensors(value: Any, tensors: Mapping[str, Tensor]) -> Any:
 
 
 def _device_here(name: str) -> torch.device:
-    """Return the device of that name, or the nearest to it: a run may go on elsewhere."""
+    """Return the device of that name, or another if this machine does not have it."""
     device = torch.device(name)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         return torch.device("cuda" if torch.cuda.device_count() else "cpu")

@@ -1,4 +1,4 @@
-"""Engine 1: simulated clients in virtual time."""
+"""The simulator: clients that train in virtual time, measured in rounds."""
 
 from unstale.sim.engine import Simulation
 from unstale.sim.evaluate import Scores, evaluate

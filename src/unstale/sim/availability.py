@@ -1,7 +1,7 @@
-"""When a client is there at all: clients that drop out and come back.
+"""Availability: clients that drop out and come back.
 
-A client that is away is asked nothing and sends nothing. What becomes of work that it
-had under way is the engine's business: the work is lost.
+An unavailable client is not asked and sends nothing. The engine discards the work that
+it had started.
 """
 
 from collections.abc import Mapping
@@ -16,27 +16,27 @@ from unstale.sim.trace import check_path, read_trace
 
 
 class AvailabilityPlan(Protocol):
-    """The comings and goings of all clients, decided."""
+    """The availability of every client in every round, for one seed."""
 
     def available(self, client: int, round: int) -> bool:
-        """Say whether a client is there in a round, counted from 0.
+        """Return whether a client is available in a round (from 0).
 
-        The answer does not depend on what was asked before.
+        The result does not depend on earlier calls.
         """
         ...
 
 
 class Availability(Protocol):
-    """A way to say when clients are there."""
+    """Determines when clients are available."""
 
     def plan(self, clients: int, seed: int) -> AvailabilityPlan:
-        """Decide when each of the clients 0 … clients − 1 is there."""
+        """Return when each of the clients 0 … clients − 1 is available."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class AlwaysAvailable:
-    """Every client is there in every round."""
+    """All clients are available in every round."""
 
     def plan(self, clients: int, seed: int) -> "AbsencePlan":
         """Return a plan without absences."""
@@ -45,18 +45,19 @@ class AlwaysAvailable:
 
 @dataclass(frozen=True, slots=True)
 class MarkovAvailability:
-    """Clients leave and come back by chance, each on its own.
+    """Clients drop out and come back at random, as independent two-state Markov chains.
 
-    In the long run a client is there for back / (drop + back) of the rounds, and it is
-    away for 1 / back rounds at a time on average.
+    In the long run a client is available in a share back / (drop + back) of the rounds. An
+    absence takes 1 / back rounds on average.
     """
 
     drop: float = 0.1
-    """The probability that a client that is there is gone in the next round."""
+    """The probability that an available client is unavailable in the next round."""
     back: float = 0.5
-    """The probability that a client that is away is there in the next round; 0: never again."""
+    """The probability that an unavailable client is available in the next round; with 0 clients
+    never come back."""
     start: float = 1.0
-    """The share of clients that are there in round 0, drawn by the seed."""
+    """The share of clients, drawn at random, that are available in round 0."""
 
     def __post_init__(self) -> None:
         for name, value in (("drop", self.drop), ("back", self.back), ("start", self.start)):
@@ -66,7 +67,7 @@ class MarkovAvailability:
                 )
 
     def plan(self, clients: int, seed: int) -> "MarkovPlan":
-        """Draw who is there at first; what follows is drawn when it is asked for.
+        """Draw the clients that are available in round 0; later rounds are drawn on demand.
 
         Example:
             >>> plan = MarkovAvailability(drop=0.0, start=0.5).plan(clients=10, seed=0)
@@ -80,29 +81,28 @@ class MarkovAvailability:
 
 @dataclass(frozen=True, slots=True)
 class MarkovPlan:
-    """One chain of rounds per client, drawn as far as it was asked for."""
+    """The plan of `MarkovAvailability`: one chain per client, drawn on demand."""
 
     drop: float
-    """The probability to leave."""
+    """The probability to drop out."""
     back: float
     """The probability to come back."""
     present: frozenset[int]
-    """The clients that are there in round 0."""
+    """The clients that are available in round 0."""
     seed: int
-    """The seed of all draws."""
+    """Seed of the draws."""
     _chains: dict[int, tuple[np.random.Generator, list[bool]]] = field(
         default_factory=dict, repr=False, compare=False
     )
 
     def available(self, client: int, round: int) -> bool:
-        """Say whether a client is there in a round."""
-        client = int(client)  # a NumPy integer would name another random stream
+        """Return whether a client is available in a round."""
+        client = int(client)  # it may be a NumPy integer
         if client not in self._chains:
             rng = numpy_generator(self.seed, "availability", "chain", client)
             self._chains[client] = (rng, [client in self.present])
         rng, chain = self._chains[client]
-        # A chain is drawn round by round from a stream of its own, so how far it was drawn
-        # by earlier questions changes nothing.
+        # Each chain is drawn in order from a stream of its own, so earlier calls change nothing.
         for chance in rng.random(max(0, round + 1 - len(chain))):
             chain.append(bool(chance >= self.drop if chain[-1] else chance < self.back))
         return chain[round]
@@ -112,8 +112,8 @@ class MarkovPlan:
 class TraceAvailability:
     """Absences from a CSV file with the header `client,from,to`.
 
-    A client is away from round `from` up to, but not in, round `to`. Rows may come in
-    any order and may overlap; clients without a row are always there.
+    A client is unavailable from round `from` up to, but not including, round `to`. Rows may
+    be in any order and may overlap. Clients without a row are always available.
     """
 
     path: str = ""
@@ -137,13 +137,13 @@ class TraceAvailability:
 
 @dataclass(frozen=True, slots=True)
 class AbsencePlan:
-    """Clients are there except in listed intervals of rounds."""
+    """A plan in which clients are unavailable in given intervals of rounds."""
 
     absences: Mapping[int, tuple[tuple[int, int], ...]]
-    """For every client that is ever away: the intervals [from, to) of its absence."""
+    """The intervals [from, to) of absence, by client."""
 
     def available(self, client: int, round: int) -> bool:
-        """Say whether a client is there in a round."""
+        """Return whether a client is available in a round."""
         return not any(start <= round < stop for start, stop in self.absences.get(client, ()))
 
 
@@ -152,4 +152,4 @@ KINDS: dict[str, type[Availability]] = {
     "markov": MarkovAvailability,
     "trace": TraceAvailability,
 }
-"""The availabilities by the name that an experiment file gives as `kind`."""
+"""Availabilities by their `kind` in experiment files."""

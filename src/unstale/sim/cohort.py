@@ -1,4 +1,4 @@
-"""Which clients the server asks in a round."""
+"""Cohorts: which clients the server asks to train in a round."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,50 +9,50 @@ from unstale.seeding import numpy_generator
 
 
 class Cohort(Protocol):
-    """A way to choose the clients of a round."""
+    """Selects the clients of a round."""
 
     def draw(
         self, round: int, fast_clients: Sequence[int], slow_clients: Sequence[int], seed: int
     ) -> list[int]:
-        """Return the sorted numbers of the clients that are asked in a round.
+        """Return the clients that are asked in a round, sorted.
 
         Args:
-            round: The round, counted from 0.
-            fast_clients: The clients that could be asked and are not slow.
-            slow_clients: The slow clients that could be asked.
-            seed: Another seed gives other cohorts.
+            round: The round, from 0.
+            fast_clients: The fast clients that are available.
+            slow_clients: The slow clients that are available.
+            seed: Seed of the draws.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class WholeCohort:
-    """Every client that could be asked is asked, in every round."""
+    """All available clients are asked, in every round."""
 
     def draw(
         self, round: int, fast_clients: Sequence[int], slow_clients: Sequence[int], seed: int
     ) -> list[int]:
-        """Return all clients, sorted."""
+        """Return all available clients, sorted."""
         return sorted({int(client) for client in (*fast_clients, *slow_clients)})
 
 
 @dataclass(frozen=True, slots=True)
 class SampledCohort:
-    """Some of the clients, drawn without replacement.
+    """Clients are sampled uniformly without replacement in every round.
 
-    Either `size` clients of all, or `fast` of the fast and `slow` of the slow ones.
-    Where there are fewer, all of them are asked.
+    Either `size` of all clients, or `fast` of the fast and `slow` of the slow ones. If fewer
+    are available, all of them are asked.
 
-    Every client draws a lot for the round and the lowest lots win. So a client that is
-    out of reach is replaced by the next one and changes nothing for the others.
+    Each client draws a random number in each round, and the lowest ones are selected. So an
+    unavailable client is replaced by one other, and the rest of the cohort stays the same.
     """
 
     size: int | None = None
-    """How many clients of all, fast and slow together; set this or the two below."""
+    """Number of clients, fast and slow together; set either this or both others."""
     fast: int | None = None
-    """How many of the fast clients."""
+    """Number of fast clients."""
     slow: int | None = None
-    """How many of the slow clients."""
+    """Number of slow clients."""
 
     def __post_init__(self) -> None:
         given = {
@@ -78,7 +78,7 @@ class SampledCohort:
     def draw(
         self, round: int, fast_clients: Sequence[int], slow_clients: Sequence[int], seed: int
     ) -> list[int]:
-        """Return the sorted numbers of the clients with the lowest lots.
+        """Return the clients with the lowest random numbers, sorted.
 
         Example:
             >>> cohort = SampledCohort(fast=3, slow=1)
@@ -94,14 +94,14 @@ class SampledCohort:
 
 
 KINDS: dict[str, type[Cohort]] = {"all": WholeCohort, "sample": SampledCohort}
-"""The cohorts by the name that an experiment file gives as `kind`."""
+"""Cohorts by their `kind` in experiment files."""
 
 
 def _lowest(clients: Iterable[int], count: int, round: int, seed: int) -> list[int]:
-    """Return the `count` clients with the lowest lots of a round."""
+    """Return the `count` clients with the lowest random numbers in a round."""
     pool = sorted({int(client) for client in clients})
     if not pool:
         return []
-    # Lot i is the i-th number of the stream, so it does not depend on who else takes part.
+    # Client i has the i-th number of the stream, whoever else is available.
     lots = numpy_generator(seed, "cohort", int(round)).random(pool[-1] + 1)
     return sorted(pool, key=lambda client: float(lots[client]))[:count]

@@ -1,4 +1,4 @@
-"""Client data that changes from round to round."""
+"""Drift: client data that changes from round to round."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,73 +12,70 @@ from unstale.sim.partition import Indices
 
 
 class DriftPlan(Protocol):
-    """The data of all clients in all rounds, decided."""
+    """The samples of every client in every round, for one data set and seed."""
 
     def indices(self, client: int, round: int) -> Indices:
-        """Return the samples that a client holds in a round, counted from 0.
+        """Return the indices of the samples that a client holds in a round (from 0).
 
-        The answer does not depend on what was asked before: a late client trains on the
-        data of the round in which it began. A client always holds the same number of
-        samples, and that is all that callers may rely on. What the samples are is free:
-        a drift may keep the class mix (`ResampleDrift`), change it by moving to samples
-        of other classes, or change the look of the data by moving to other samples of a
-        data set that holds several looks of the same classes, one behind the other.
+        The result does not depend on earlier calls: a slow client trains on the data of the
+        round in which it started. A client holds the same number of samples in every round.
+        A drift may keep the classes of the samples (`ResampleDrift`) or change them.
         """
         ...
 
 
 class Drift(Protocol):
-    """A way in which client data changes."""
+    """Changes client data over time."""
 
     def plan(self, parts: Sequence[Indices], labels: Indices, seed: int) -> DriftPlan:
-        """Decide what every client holds in every round.
+        """Return which samples every client holds in every round.
 
         Args:
-            parts: The sample indices of every client at first.
-            labels: The class of every sample of the whole data set.
-            seed: Another seed gives another course.
+            parts: The initial sample indices of every client.
+            labels: The class of every sample of the data set.
+            seed: Seed of the draws.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class NoDrift:
-    """Clients keep their data."""
+    """Clients keep their initial data."""
 
     def plan(self, parts: Sequence[Indices], labels: Indices, seed: int) -> "StillPlan":
-        """Return a plan that always gives the parts themselves."""
+        """Return a plan with the same samples in every round."""
         return StillPlan(tuple(parts))
 
 
 @dataclass(frozen=True, slots=True)
 class StillPlan:
-    """Every client holds the same samples in every round."""
+    """A plan in which every client holds the same samples in every round."""
 
     parts: tuple[Indices, ...]
     """The sample indices of every client."""
 
     def indices(self, client: int, round: int) -> Indices:
-        """Return the client's part."""
+        """Return the samples of the client."""
         return self.parts[client]
 
 
 @dataclass(frozen=True, slots=True)
 class ResampleDrift:
-    """Every round some samples of a client give way to others of the same class.
+    """In every round some samples of each client are replaced by others of the same class.
 
-    Every client's oldest samples leave first, in an order drawn at the start, and no
-    sample is twice on one client. New ones come from the samples that no client held at
-    first; when those of a class have all been used, the samples that the client gave up
-    come round again. Where the partition left no sample of a class, they come from
-    other clients' samples. Two clients may come to hold the same sample.
+    A client's oldest samples are replaced first; its initial ones in a random order. New
+    samples are drawn from those that no client held initially or, if the partition left
+    none of a class, from all samples of the class. Once a client has used all of these, its
+    replaced samples return. A client never holds a sample twice, but two clients may hold
+    the same sample.
     """
 
     per_round: int = 10
-    """How many samples of every client are replaced each round; at most all of them."""
+    """Number of samples of each client that are replaced in a round; at most all of them."""
     start: int = 0
-    """The last round that sees the partition as it was; data changes from then on."""
+    """The last round with the initial data; it changes in every round after that."""
     stop: int | None = None
-    """The last round with a change; data changes until the end when not set."""
+    """The last round in which data changes; the last of the run if not given."""
 
     def __post_init__(self) -> None:
         for name, value in (("per_round", self.per_round), ("start", self.start)):
@@ -93,7 +90,7 @@ class ResampleDrift:
             )
 
     def plan(self, parts: Sequence[Indices], labels: Indices, seed: int) -> "ResamplePlan":
-        """Find the unassigned samples of every class.
+        """Return the plan; new samples come from the unassigned ones of each class.
 
         Example:
             >>> labels = np.arange(100) % 2
@@ -107,64 +104,65 @@ class ResampleDrift:
         unassigned = np.ones(len(labels), dtype=bool)
         for part in parts:
             unassigned[part] = False
-        # A class without an unassigned sample is drawn from all its samples.
+        # A class without unassigned samples is drawn from all of its samples.
         for klass in np.setdiff1d(labels, labels[unassigned]):
             unassigned[labels == klass] = True
         return ResamplePlan(self, tuple(parts), labels, np.flatnonzero(unassigned), seed)
 
 
-class _Course(NamedTuple):
-    """What one client goes through, in tables from which any round can be computed.
+class _Replacements(NamedTuple):
+    """The replacements of one client, as tables from which any round can be computed.
 
-    The client's slots are refilled in `order`, round and round. A slot of class k that is
-    the q-th of the n_k slots of its class in that order gets, when it is refilled for the
-    c-th time, sample number c·n_k + q of the class's walk. A walk is the class's pool,
-    shuffled, then the client's own first samples in the order in which they left; then it
-    begins again. So any n_k samples in a row differ, and none is still in another slot.
+    A slot is the position of a sample in the client's data. Slots are refilled cyclically in
+    `order`. Each class k has a queue: its new samples in random order, then the client's
+    initial samples in the order in which they are replaced; after its end it starts again.
+    With n_k slots of class k, the q-th of them in `order` gets sample number c·n_k + q of
+    the queue when it is refilled for the c-th time (both from 0). Any n_k consecutive samples
+    of a queue differ, so no sample is in two slots.
     """
 
-    order: Indices  # the slots, first to be refilled first
-    rank: Indices  # q, by place in the order
-    size: Indices  # n_k, likewise
-    walks: Indices  # all walks, one behind the other
-    begin: Indices  # where the walk of the slot's class begins, by place in the order
-    length: Indices  # how long it is, likewise
+    order: Indices  # the slots in the order of refilling
+    rank: Indices  # q, for each slot of `order`
+    size: Indices  # n_k, for each slot of `order`
+    queues: Indices  # the queues of all classes, concatenated
+    begin: Indices  # where the queue of the slot's class begins, for each slot of `order`
+    length: Indices  # the length of that queue, for each slot of `order`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResamplePlan:
-    """The course of every client, computed for any round on its own."""
+    """The plan of `ResampleDrift`; any round is computed directly, without those before."""
 
     settings: ResampleDrift
-    """How much changes, and when."""
+    """The settings of the drift."""
     parts: tuple[Indices, ...]
-    """The sample indices of every client at first."""
+    """The initial sample indices of every client."""
     labels: Indices
     """The class of every sample."""
     pool: Indices
     """The samples from which new ones are drawn."""
     seed: int
-    """The seed of all courses."""
-    _courses: dict[int, _Course] = field(default_factory=dict, repr=False)
+    """Seed of the draws."""
+    _tables: dict[int, _Replacements] = field(default_factory=dict, repr=False)
 
     def indices(self, client: int, round: int) -> Indices:
-        """Return the client's samples; slot by slot their classes never change."""
+        """Return the samples of a client in a round; the class at each position never changes."""
         settings, held = self.settings, self.parts[client].copy()
         last = round if settings.stop is None else min(round, settings.stop)
         refills = max(0, last - settings.start) * min(settings.per_round, len(held))
         if not refills:
             return held
-        course = self._course(int(client))
-        # The first `ahead` slots of the order were refilled once more than the others.
+        table = self._table(int(client))
+        # The first `ahead` slots of `order` were refilled once more than the others.
         laps, ahead = divmod(refills, len(held))
         lap = np.where(np.arange(len(held)) < ahead, laps, laps - 1)
-        number = (lap * course.size + course.rank) % course.length
-        fresh = course.walks[course.begin + number]
-        held[course.order] = np.where(lap >= 0, fresh, held[course.order])
+        number = (lap * table.size + table.rank) % table.length
+        new = table.queues[table.begin + number]
+        held[table.order] = np.where(lap >= 0, new, held[table.order])
         return held
 
-    def _course(self, client: int) -> _Course:
-        if client not in self._courses:
+    def _table(self, client: int) -> _Replacements:
+        if client not in self._tables:
             part = self.parts[client]
             rng = numpy_generator(self.seed, "drift", "resample", client)
             order = rng.permutation(len(part))
@@ -172,19 +170,21 @@ class ResamplePlan:
             pool = np.setdiff1d(self.pool, part)
             classes = self.labels[leaving]
             rank, size, begin, length = (np.zeros(len(part), dtype=np.int64) for _ in range(4))
-            walks: list[Indices] = []
+            queues: list[Indices] = []
             for klass in np.unique(classes):
                 mine = classes == klass
-                fresh = rng.permutation(pool[self.labels[pool] == klass])
-                walk = np.concatenate([fresh, leaving[mine]])
+                new = rng.permutation(pool[self.labels[pool] == klass])
+                queue = np.concatenate([new, leaving[mine]])
                 rank[mine] = np.arange(mine.sum())
                 size[mine] = mine.sum()
-                begin[mine] = sum(map(len, walks))
-                length[mine] = len(walk)
-                walks.append(walk)
-            self._courses[client] = _Course(order, rank, size, np.concatenate(walks), begin, length)
-        return self._courses[client]
+                begin[mine] = sum(map(len, queues))
+                length[mine] = len(queue)
+                queues.append(queue)
+            self._tables[client] = _Replacements(
+                order, rank, size, np.concatenate(queues), begin, length
+            )
+        return self._tables[client]
 
 
 KINDS: dict[str, type[Drift]] = {"none": NoDrift, "resample": ResampleDrift}
-"""The drifts by the name that an experiment file gives as `kind`."""
+"""Drifts by their `kind` in experiment files."""

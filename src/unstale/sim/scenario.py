@@ -1,7 +1,7 @@
-"""A scenario: who holds what, who is slow, and who is asked when.
+"""Scenarios: data, latency, availability and selection of the simulated clients.
 
-`ScenarioSpec` are the settings; `Scenario` is what they give for one data set
-and one seed. Every method of an experiment meets the same scenario.
+`ScenarioSpec` has the settings; `Scenario` applies them to one data set and one seed.
+All methods of an experiment run in the same scenario.
 """
 
 from dataclasses import dataclass, field
@@ -25,20 +25,20 @@ class ScenarioSpec:
     partition: Partition = field(default_factory=DirichletLabels)
     """Which samples each client holds."""
     latency: Latency = field(default_factory=IntertwinedLatency)
-    """How many rounds late each client's updates arrive."""
+    """How many rounds late the updates of each client arrive."""
     cohort: Cohort = field(default_factory=WholeCohort)
     """Which clients are asked in a round."""
     availability: Availability = field(default_factory=AlwaysAvailable)
-    """When clients are there at all."""
+    """When clients are available."""
     drift: Drift = field(default_factory=NoDrift)
     """How client data changes from round to round."""
     overlap: bool = False
-    """Whether a slow client is asked again while it works: True lets it send one update
-    every round, as in the paper's experiments; False is how one device behaves."""
+    """Whether a slow client can be asked again while it works. True lets it send an update
+    every round, as in the paper's experiments; False is how a real device behaves."""
 
 
 class Scenario:
-    """The course of events for one data set and one seed; the same for every method."""
+    """Partition, latencies, availability and drift for one data set and one seed."""
 
     def __init__(self, spec: ScenarioSpec, data: Dataset, seed: int) -> None:
         labels = data.y_train.numpy()
@@ -57,24 +57,24 @@ class Scenario:
 
     @property
     def num_clients(self) -> int:
-        """How many clients there are."""
+        """Number of clients."""
         return len(self.histogram)
 
     @property
     def affected(self) -> tuple[int, ...]:
-        """The classes whose data sits on slow clients."""
+        """The affected classes, whose data is on slow clients."""
         return self.spec.latency.affected
 
     def name(self, client: int) -> str:
-        """Return a client's id as the server sees it; ids sort like their numbers."""
+        """Return the id of a client for the server; ids sort in the order of client indices."""
         return f"client-{client:0{len(str(self.num_clients - 1))}d}"
 
     def examples(self, client: int, round: int) -> torch.Tensor:
-        """Return which training samples a client holds in a round."""
+        """Return the indices of the training samples that a client holds in a round."""
         return torch.from_numpy(np.asarray(self._drift.indices(client, round), dtype=np.int64))
 
     def asked(self, round: int, busy: set[int]) -> list[int]:
-        """Return who is asked in a round: there, drawn, and idle unless work may overlap."""
+        """Return the cohort of a round, drawn from available clients (idle, unless `overlap`)."""
 
         def can(client: int) -> bool:
             idle = self.spec.overlap or client not in busy
@@ -84,7 +84,7 @@ class Scenario:
         return self.spec.cohort.draw(round, fast, slow, self.seed)
 
     def describe(self) -> dict[str, Any]:
-        """Return who is slow and what everyone holds, for the report."""
+        """Return latency and class counts of every client, for the report."""
         slow = set(self.slow)
         return {
             "seed": self.seed,

@@ -1,4 +1,4 @@
-"""Traces: CSV files in which users say what each client does when."""
+"""Reading traces: CSV files with the latencies or absences of clients."""
 
 import csv
 from pathlib import Path
@@ -9,22 +9,22 @@ from unstale.errors import ConfigError
 def read_trace(
     path: str, columns: tuple[str, ...], clients: int
 ) -> list[tuple[int, tuple[int, ...]]]:
-    """Read a CSV file of whole numbers whose first column is a client's number.
+    """Read a CSV file of integers whose first column is the index of a client.
 
     Args:
-        path: The file; UTF-8, with a header, blank lines allowed.
-        columns: The header that the file should have.
-        clients: How many clients there are.
+        path: The file, in UTF-8 with a header; blank lines are allowed.
+        columns: The expected header.
+        clients: Number of clients.
 
     Returns:
         The line number and the values of every row.
 
     Raises:
-        ConfigError: The file cannot be read, or a line is not as it should be.
+        ConfigError: If the file cannot be read, or a line is wrong.
     """
     header = ",".join(columns)
     try:
-        # utf-8-sig, because spreadsheets put a byte order mark before the header
+        # utf-8-sig, because spreadsheets write a byte order mark
         with Path(path).open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file)
             lines = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
@@ -57,6 +57,6 @@ def read_trace(
 
 
 def check_path(path: str) -> None:
-    """Refuse a trace without a path."""
+    """Raise ConfigError if the path is empty."""
     if not path:
         raise ConfigError("Setting 'path' should name a CSV file. Found none. Add path = \"…\".")

@@ -40,7 +40,7 @@ def test_every_setting_of_the_inversion_has_one_theme():
 
 def test_defaults_and_docstrings(unstale):
     found = unstale("methods", "weighted").out
-    assert "  a = 0.25\n      How steeply the weight falls." in found
+    assert "  a = 0.25\n      Steepness of the sigmoid." in found
     assert "  b = 10.0\n" in found
 
 

@@ -166,7 +166,7 @@ def test_a_server_hands_its_executor_on(tmp_path):
 def test_what_only_this_process_has_is_refused():
     with pytest.raises(ConfigError, match="module that they can import"):
         pack(threading.Lock())
-    with pytest.raises(ConfigError, match="Found something else"):
+    with pytest.raises(ConfigError, match="defined in a module that they can import"):
         us.Processes(1).map(lambda shared, item: item, 0, [1])
 
 

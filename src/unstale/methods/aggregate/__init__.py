@@ -1,7 +1,7 @@
-"""Aggregators: how a round's updates become one change of the global weights."""
+"""Aggregators: how the updates of a round are combined into one change of the weights."""
 
-from unstale.methods.aggregate.base import Aggregator
 from unstale.methods.aggregate.mean import FedAvg, mean_delta
 from unstale.methods.aggregate.tiers import Tiers
+from unstale.methods.base import Aggregator
 
 __all__ = ["Aggregator", "FedAvg", "Tiers", "mean_delta"]

@@ -1,4 +1,4 @@
-"""FedAvg: the mean of the deltas by examples."""
+"""FedAvg: the mean of the deltas, weighted by the numbers of examples."""
 
 import math
 from collections.abc import Sequence
@@ -21,9 +21,10 @@ def mean_delta(updates: Sequence[Update]) -> dict[str, Tensor] | None:
 
 @dataclass(frozen=True, slots=True)
 class FedAvg:
-    """Adds the mean of the deltas, weighted by examples and by the updates' weights.
+    r"""The weighted mean of the deltas, $\sum_i n_i w_i \Delta_i / \sum_i n_i w_i$.
 
-    It averages *deltas*, each relative to its own base, never whole stale models.
+    It averages *deltas*, each relative to its own base version, not models: averaging
+    stale models would pull the global model back to old versions.
 
     Example:
         >>> FedAvg().server_lr
@@ -35,7 +36,7 @@ class FedAvg:
     """
 
     server_lr: float = 1.0
-    """Scales the mean before it is added; 1 is FedAvg."""
+    """Server learning rate: factor on the mean delta; 1 is FedAvg."""
 
     def __post_init__(self) -> None:
         if not (self.server_lr > 0 and math.isfinite(self.server_lr)):
@@ -46,7 +47,7 @@ class FedAvg:
         return {}
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Aggregated:
-        """Return the scaled mean."""
+        """Return the mean delta times the server learning rate."""
         mean = mean_delta(updates)
         if mean is not None and self.server_lr != 1.0:
             mean = scale(mean, self.server_lr)

@@ -1,13 +1,12 @@
-r"""Asynchronous tiers (FedAT): clients are grouped by staleness, FedAvg runs within each.
+r"""Asynchronous tiers (FedAT): FedAvg within tiers of staleness, then a mean over tiers.
 
-With tier means $\bar\Delta_m$ over the updates that arrived this round, the change is
+With the mean $\bar\Delta_m$ of this round's updates in tier m, the change is
 
 $$ \Delta = \sum_m \frac{v_m}{\sum_k v_k}\, \bar\Delta_m $$
 
-over the tiers that have arrivals. The paper weighs a tier by its clients,
-$v_m$ = the number of clients seen in tier m. FedAT itself weighs tiers in
-reverse of how often they report, $v_m = T_{M+1-m}$ with $T_m$ the number of
-rounds in which tier m took part, so that slow tiers are not drowned.
+over the tiers with updates. The paper weights a tier by $v_m$ = the number of clients
+seen in it. FedAT weights it by $v_m = T_{M+1-m}$, where $T_m$ is the number of rounds
+in which tier m took part, so that tiers that report rarely are not outweighed.
 """
 
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ WEIGHINGS = ("clients", "reversed")
 
 @dataclass(frozen=True, slots=True)
 class Tiers:
-    """FedAvg within tiers of staleness, then a mean over tiers.
+    """FedAvg within tiers of staleness, then a weighted mean over tiers.
 
     Example:
         >>> Tiers(bounds=(0, 20)).tier(7)  # fast, up to 20 late, later
@@ -35,9 +34,10 @@ class Tiers:
     """
 
     bounds: tuple[int, ...] = (0,)
-    """The largest staleness of each tier but the last: `(0,)` makes two, fresh and stale."""
+    """The largest staleness of each tier but the last; `(0,)` gives two, fresh and stale."""
     weighing: str = "clients"
-    """`clients` (the paper's) or `reversed` (FedAT's own)."""
+    """Weight of a tier: its number of clients (`clients`, as in the paper), or the number of
+    rounds of the opposite tier (`reversed`, as in FedAT)."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", tuple(self.bounds))
@@ -54,15 +54,15 @@ class Tiers:
             )
 
     def tier(self, staleness: int) -> int:
-        """Return the tier of an update, 0 the fastest."""
+        """Return the tier of an update of this staleness; 0 is the fastest."""
         return sum(staleness > bound for bound in self.bounds)
 
     def init(self) -> State:
-        """Return the memory: each client's tier, and each tier's number of rounds."""
+        """Return the state: each client's tier, and each tier's number of rounds."""
         return {"tier_of": {}, "rounds": [0] * (len(self.bounds) + 1)}
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Aggregated:
-        """Return the mean over tiers of the means within."""
+        """Return the weighted mean of the tiers' means."""
         tier_of, rounds = dict(state["tier_of"]), list(state["rounds"])
         members: dict[int, list[Update]] = {}
         for update in updates:
@@ -77,8 +77,8 @@ class Tiers:
             mean = mean_delta(members[tier])
             if mean is not None:
                 means.append(mean)
-                # Members of this round are counted in `tier_of`, so no weight is zero there;
-                # a reversed tier may not have reported yet, hence at least one round.
+                # `clients` is at least 1, since this round's members are in `tier_of`. The
+                # opposite tier may not have reported yet, so its rounds count as at least 1.
                 clients = sum(t == tier for t in tier_of.values())
                 reverse = max(rounds[len(rounds) - 1 - tier], 1)
                 weights.append(float(clients if self.weighing == "clients" else reverse))

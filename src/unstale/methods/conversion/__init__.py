@@ -1,4 +1,4 @@
-"""The method of the paper: stale updates converted by training on a surrogate."""
+"""The method `convert`: stale updates are converted by training on a surrogate data set."""
 
 from unstale.methods.conversion.convert import Convert
 from unstale.methods.conversion.convert_all import ConvertAll

@@ -1,8 +1,12 @@
-"""What is remembered of a client between its conversions.
+"""The part of `ConvertAll`'s state that belongs to one client.
 
-An entry is plain state: `version` (the base of the newest update that was
-converted), `seen` (when that was), `count` (how often), `x` and `y_logits` (its
-surrogate) and `past` (its last updates, oldest first, each with `version`, `base`, `delta`).
+| key | value |
+| --- | --- |
+| `version` | base version of the newest converted update |
+| `seen` | global version at the last conversion |
+| `count` | number of conversions |
+| `x`, `y_logits` | the surrogate, from which the next fit starts |
+| `past` | the last updates, oldest first, each with `version`, `base` and `delta` |
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,25 +17,25 @@ from unstale.params import Params
 from unstale.updates import Update
 
 Entry = Mapping[str, Any]
-# An update of the client with the weights that it started from.
+# An update with the weights of its base version.
 Known = tuple[Update, Params]
 
 
 def surrogate_of(entry: Entry) -> Surrogate | None:
-    """Return the surrogate that the client's last conversion left, if any."""
+    """Return the surrogate of the client's last conversion, or None."""
     return Surrogate(entry["x"], entry["y_logits"]) if "x" in entry else None
 
 
 def past_of(
     entry: Entry, others: Iterable[Known], version: int, depth: int
 ) -> list[tuple[Params, Params]]:
-    """Return the newest `depth` updates of the client besides the one of `version`.
+    """Return the client's newest updates besides the one that is converted, as (base, delta).
 
     Args:
-        entry: What is remembered.
-        others: Its updates of this round.
+        entry: The client's part of the state.
+        others: The client's updates of this round.
         version: The base version of the update that is converted.
-        depth: How many at most.
+        depth: The maximum number of updates to return.
     """
     found = {p["version"]: (p["base"], p["delta"]) for p in entry.get("past", [])}
     found |= {update.base_version: (base, update.delta) for update, base in others}
@@ -44,8 +48,8 @@ def remember(
 ) -> dict[str, Any]:
     """Return the entry after a conversion.
 
-    An update older than the newest one that was converted came late: it joins the past,
-    but the surrogate stays with the newest.
+    An update from an earlier version than the newest converted one is added to `past`, but
+    does not replace the surrogate.
     """
     update, base = known
     version = update.base_version
@@ -62,11 +66,11 @@ def remember(
 
 
 def without_surrogate(entry: Entry) -> dict[str, Any]:
-    """Return the entry so that the next conversion begins anew."""
+    """Return the entry without its surrogate, so that the next fit is cold."""
     return {key: value for key, value in entry.items() if key not in ("x", "y_logits")}
 
 
 def latest(clients: Mapping[str, Entry], most: int) -> dict[str, Entry]:
-    """Return the entries of the clients that were converted last, by name."""
+    """Return the entries of the `most` clients that were converted last, sorted by name."""
     order = sorted(clients, key=lambda name: (-clients[name]["seen"], name))
     return {name: clients[name] for name in sorted(order[:most])}

@@ -1,4 +1,4 @@
-"""The method `convert`: conversion of unique updates, until it stops helping."""
+"""`Convert`, the compensator of the method `convert`."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,15 +22,16 @@ _GROUPS = {
 
 @dataclass(frozen=True, slots=True)
 class Convert:
-    """Turns a stale update into the one that its client would send today.
+    """Converts a stale update into an estimate of the update its client would send today.
 
-    The server fits a surrogate, a small data set whose training from the update's base
-    gives the stale update, and trains the current model on it. Only unique updates are
-    converted (`uniqueness`), and a client goes back to its stale updates once its
-    estimates have become worse than those (`switching`). Needs `Server(inputs=...)`.
+    The server fits a surrogate: a small data set on which training from the update's base
+    version gives the stale update. Training the current model on the surrogate gives the
+    estimate. Only unique updates are converted (`uniqueness`), and a client's stale updates
+    are used again once its estimates have become worse than those (`switching`). Needs
+    `Server(inputs=...)`.
 
-    It is `switch_back(only_unique(ConvertAll(...)))`: the switch also sees updates that are
-    not unique, since they too tell how good an earlier estimate was.
+    `Convert(...)` is `switch_back(only_unique(ConvertAll(...)))`. `switch_back` is outermost
+    because updates that are not unique also show how good an earlier estimate was.
 
     Example:
         >>> method = Convert(inversion=Inversion(sparsity=0), switching=Switching(patience=3))
@@ -49,13 +50,15 @@ class Convert:
     switching: Switching = field(default_factory=Switching)
     """When a client's stale updates are used again."""
     budget: Budget = field(default_factory=Budget)
-    """How much work and memory conversions may take."""
+    """Limits on the time and memory of conversions."""
     warm_start: bool = True
-    """Whether a client's surrogate is kept and improved when its next update comes."""
+    """Whether the fit to a client's next update starts from its last surrogate."""
     max_growth: float = 10.0
-    """An estimate more than this many times as large as the stale update is not used; 0: any is."""
+    """The stale update is used instead of an estimate whose norm is more than this many times
+    the stale update's; 0 for no limit."""
     fallback: str = "keep"
-    """What becomes of an update whose base weights are gone: `keep` or `drop`."""
+    """What to do with an update whose base version is no longer stored: `keep` (use it unchanged)
+    or `drop`."""
 
     def __post_init__(self) -> None:
         for name, group in _GROUPS.items():
@@ -63,11 +66,11 @@ class Convert:
                 raise ConfigError(
                     f"Convert: `{name}` should be {group.__name__}(...). Found {value!r}."
                 )
-        _ = self.composed  # runs the checks of the parts
+        _ = self.composed  # the parts check their settings
 
     @property
     def composed(self) -> Compensator:
-        """The parts, one around the other."""
+        """The compensator that this one stands for: the enabled parts, nested."""
         parts: Compensator = ConvertAll(
             self.inversion, self.budget, self.warm_start, self.max_growth, self.fallback
         )
@@ -79,23 +82,23 @@ class Convert:
 
     @property
     def lookback(self) -> int:
-        """What the parts read."""
+        """The lookback of the composed compensator."""
         return self.composed.lookback
 
     def init(self) -> State:
-        """Return the parts' memory."""
+        """Return the state of the composed compensator."""
         return self.composed.init()
 
     def parts(self, state: State) -> Sequence[tuple[Compensator, State]]:
-        """Return the composed parts, whose memory is this one's own."""
+        """Return the composed compensator; it shares this one's state."""
         return [(self.composed, state)]
 
     def reached_by(
         self, update: Update, state: State, view: ServerView
     ) -> Iterator[tuple[Compensator, State]]:
-        """Yield the composed parts: they get every update."""
+        """Yield the composed compensator, which receives every update."""
         yield self.composed, state
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
-        """Hand the round to the parts."""
+        """Apply the composed compensator."""
         return self.composed.apply(updates, state, view)

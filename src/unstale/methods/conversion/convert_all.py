@@ -1,4 +1,4 @@
-"""Conversion of every stale update of a round into the one its client would send today."""
+"""Conversion of all stale updates of a round, without selection or switching back."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,21 +19,21 @@ from unstale.params import norm
 from unstale.seeding import derive
 from unstale.updates import Note, Outcome, PrefitResult, ServerView, State, Update
 
-# The loss curve is recorded for a client's first conversion (cold), its second (warm) and every
-# tenth after, at 12 of the iterations: enough for the report, without bloating the round's line.
+# The loss curve is recorded at 12 iterations of cold fits, of a client's second fit and of every
+# tenth: enough for the report, without making the round's line long.
 CURVE_EVERY, CURVE_POINTS = 10, 12
 
 
 @dataclass(frozen=True, slots=True)
 class ConvertAll:
-    """Converts every stale update whose base weights are known, all of a round at once.
+    """Converts every stale update whose base version is still kept, a round in one batch.
 
-    A conversion that failed, or whose estimate is not to be trusted, leaves the stale
-    update as it came; a note says why.
+    If a fit fails or its estimate is not trusted (`max_growth`), the stale update is used
+    unchanged and a note gives the reason.
 
-    Memory, for each of at most `budget.max_clients` clients: a surrogate
-    (`inversion.max_samples` inputs and labels) and, with an `inversion.history` of h above
-    1, 2·(h−1) times the model.
+    Memory, for each of at most `budget.max_clients` clients: a surrogate of up to
+    `inversion.max_samples` samples and, with `inversion.history` = h, 2·(h−1) times the
+    size of the model.
 
     Example:
         >>> ConvertAll(Inversion(history=3, sparsity=0)).lookback
@@ -43,13 +43,15 @@ class ConvertAll:
     inversion: Inversion = field(default_factory=Inversion)
     """How surrogates are fitted."""
     budget: Budget = field(default_factory=Budget)
-    """How much work and memory conversions may take."""
+    """Limits on the time and memory of conversions."""
     warm_start: bool = True
-    """Whether a client's surrogate is kept and improved when its next update comes."""
+    """Whether the fit to a client's next update starts from its last surrogate."""
     max_growth: float = 10.0
-    """An estimate more than this many times as large as the stale update is not used; 0: any is."""
+    """The stale update is used instead of an estimate whose norm is more than this many times
+    the stale update's; 0 for no limit."""
     fallback: str = "keep"
-    """What becomes of an update whose base weights are gone: `keep` or `drop`."""
+    """What to do with an update whose base version is no longer stored: `keep` (use it unchanged)
+    or `drop`."""
 
     def __post_init__(self) -> None:
         if not self.max_growth >= 0:
@@ -60,21 +62,22 @@ class ConvertAll:
 
     @property
     def lookback(self) -> int:
-        """Only the base itself is read; earlier updates are in the memory."""
+        """0: only base versions are read; earlier updates are in the state."""
         return 0
 
     def init(self) -> State:
-        """Return the empty memory."""
+        """Return the state without any client."""
         return {"clients": {}}
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
-        """Convert the round's stale updates."""
+        """Convert the stale updates of a round."""
         late = [i for i, u in enumerate(updates) if u.staleness(view.version) > 0]
         if not late:
             return Outcome(tuple(updates), state)
         model, inputs = _needed(view)
         treated: dict[int, tuple[Update | None, Note]] = {}
-        # 1. Who can be converted, within the round's budget; prefits cost it nothing.
+        # 1. Select the updates to convert, the stalest first; prefits do not count against the
+        # budget.
         ahead = {i: made for i in late if (made := _prefit(updates[i], view)) is not None}
         known: dict[int, client_memory.Known] = {}
         bound = self.budget.max_conversions
@@ -88,7 +91,7 @@ class ConvertAll:
             else:
                 known[i] = (updates[i], base)
                 budget -= i not in ahead
-        # 2. Convert them, in the order in which they came.
+        # 2. Convert them, in the order of arrival.
         chosen = {i: known[i] for i in sorted(known)}
         clients = dict(state["clients"])
         requests = {
@@ -110,7 +113,7 @@ class ConvertAll:
         except WorkerError as error:
             for i in requests:
                 treated[i] = fall_back(updates[i], "keep", str(error))
-        # 3. What to trust, and what to remember.
+        # 3. Use the estimates that can be trusted, and update the state.
         for i in sorted(found):
             pair, conversion = chosen[i], found[i]
             update = pair[0]
@@ -119,7 +122,9 @@ class ConvertAll:
                 cost = {"iterations": conversion.iterations, "seconds": conversion.seconds}
                 kept, note = fall_back(update, "keep", fault)
                 treated[i] = kept, dataclasses.replace(note, detail={**note.detail, **cost})
-                if conversion.iterations and entry:  # nonsense that was not even tried is passed
+                # The next fit should not start from a surrogate that led to this. Without an
+                # iteration there was no fit: the update itself was at fault.
+                if conversion.iterations and entry:
                     clients[update.client_id] = client_memory.without_surrogate(entry)
                 continue
             treated[i] = _converted(update, conversion, entry.get("count", 0))
@@ -137,10 +142,10 @@ class ConvertAll:
         )
 
     def fit_job(self, update: Update, state: State, view: ServerView) -> FitJob | None:
-        """Return the fit for a stale update whose base weights are known.
+        """Return the fit for a stale update whose base version is still kept.
 
-        It starts from the client's memory as it is now, so one client's updates should be
-        fitted one by one.
+        The fit starts from the client's surrogate in `state`, so updates of one client
+        should be fitted one after the other.
         """
         tools = view.tools
         if update.staleness(view.version) <= 0 or tools.model is None or tools.inputs is None:
@@ -152,7 +157,7 @@ class ConvertAll:
         return FitJob(request, view.local, tools.inputs, self.inversion)
 
     def surrogates(self, state: State) -> dict[str, Surrogate]:
-        """Return the surrogates that are kept, by client."""
+        """Return the surrogates in the state, by client."""
         found = {c: client_memory.surrogate_of(entry) for c, entry in state["clients"].items()}
         return {client: surrogate for client, surrogate in found.items() if surrogate is not None}
 
@@ -167,7 +172,7 @@ class ConvertAll:
         entry = clients.get(update.client_id, {})
         others = [other for other in round_ if other[0].client_id == update.client_id]
         past = client_memory.past_of(entry, others, update.base_version, self.inversion.history - 1)
-        # By what it is for, so that neither order nor other clients make a difference.
+        # Depends on client and base version only, not on the other updates of the round.
         seed = derive(view.rng.initial_seed(), "convert", update.client_id, update.base_version)
         warm = client_memory.surrogate_of(entry)
         return Request(base, update.delta, update.num_examples, past, warm, seed)
@@ -175,7 +180,7 @@ class ConvertAll:
     def _estimated(
         self, ahead: Mapping[int, PrefitResult], model: nn.Module, view: ServerView
     ) -> dict[int, Conversion]:
-        """Train the surrogates that were fitted ahead from today's weights."""
+        """Return the estimates from prefits: train the current weights on their surrogates."""
         estimates = estimate_many(
             model,
             [prefit.request for prefit in ahead.values()],
@@ -187,7 +192,7 @@ class ConvertAll:
         return dict(zip(ahead, estimates, strict=True))
 
     def _fault(self, update: Update, conversion: Conversion) -> str:
-        """Return why the stale update is the better guess; empty where it is not."""
+        """Return why the estimate should not be used; empty if it should."""
         if not conversion.ok:
             return conversion.reason
         if self.max_growth:
@@ -198,9 +203,9 @@ class ConvertAll:
 
 
 def _prefit(update: Update, view: ServerView) -> PrefitResult | None:
-    """Return the fit that was computed ahead for this very delta, if there is one."""
+    """Return the prefit for this update, or None."""
     found = view.tools.prefits.get(update.key)
-    # Another part of a chain may have changed the delta, or had it fitted for itself.
+    # A prefit is for one delta: an earlier part of a chain may have changed it since.
     return found if found is not None and found.request.delta is update.delta else None
 
 
@@ -212,7 +217,7 @@ def _needed(view: ServerView) -> tuple[nn.Module, InputSpec]:
         )
     if view.tools.inputs is None:
         raise ConfigError(
-            "Conversion should know what inputs look like. Found nothing. Pass it: "
+            "Conversion should know the shape and bounds of inputs. Found nothing. Pass them: "
             "Server(..., inputs=InputSpec(shape=..., classes=..., low=..., high=...))."
         )
     return view.tools.model, view.tools.inputs
@@ -232,7 +237,7 @@ def _converted(update: Update, conversion: Conversion, before: int) -> tuple[Upd
 
 
 def _curve(losses: Sequence[float]) -> tuple[tuple[int, float], ...]:
-    """Return pairs of iteration, from 1, and loss: denser at the start, where it falls."""
+    """Return (iteration, loss) pairs, more of them at the start, where the loss falls fast."""
     last = len(losses) - 1
     steps = CURVE_POINTS - 1
     chosen = sorted({round(last * (i / steps) ** 2) for i in range(CURVE_POINTS)}) if losses else ()

@@ -1,4 +1,4 @@
-"""A round's conversions on several workers of an executor."""
+"""Conversions of a round in parallel, on the workers of an executor."""
 
 import copy
 import dataclasses
@@ -16,7 +16,7 @@ from unstale.updates import ServerView
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """What one worker converts of a round."""
+    """The conversions of one worker."""
 
     requests: Sequence[Request]
     current: Params
@@ -33,18 +33,21 @@ def convert_parallel(
     view: ServerView,
     seconds: float | None = None,
 ) -> list[Conversion]:
-    """Convert the requests on the workers of the view's executor; answers keep their order.
+    """Convert updates on the workers of the view's executor.
 
     Args:
-        requests: What is to be converted to the view's weights.
-        model: The structure that clients train.
-        inputs: What one input looks like.
-        settings: How to fit.
-        view: Gives the weights, the recipe and the executor.
-        seconds: What all of them together may take.
+        requests: The updates to convert.
+        model: The architecture that clients train.
+        inputs: Shape, bounds and number of classes of the inputs.
+        settings: How surrogates are fitted.
+        view: Gives the current weights, the training recipe and the executor.
+        seconds: Maximum seconds of all conversions together; no limit if None.
+
+    Returns:
+        The conversions, in the order of `requests`.
 
     Raises:
-        WorkerError: If workers died.
+        WorkerError: If a worker died.
     """
     if not requests:
         return []
@@ -54,7 +57,7 @@ def convert_parallel(
         each = seconds / -(-len(requests) // count)
         each = each if settings.max_seconds is None else min(each, settings.max_seconds)
         settings = dataclasses.replace(settings, max_seconds=each)
-    # Dealt out like cards, so that long and short ones are mixed evenly.
+    # Round robin, so that requests of one kind are spread over the workers.
     parts = [
         _Part(requests[i::count], view.params, view.local, inputs, settings) for i in range(count)
     ]
@@ -75,7 +78,11 @@ def _convert_part(model: nn.Module, part: _Part) -> list[Conversion]:
 
 
 def structure_of(model: nn.Module) -> nn.Module:
-    """Return a copy with weights of zero: they are not used, and the same for every round."""
+    """Return a copy of the model with zero weights.
+
+    The weights are not used. Being the same in every round, the copy is sent to each worker
+    only once.
+    """
     blank = copy.deepcopy(model)
     for p in blank.parameters():
         p.grad = None

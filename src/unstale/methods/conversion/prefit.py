@@ -1,11 +1,12 @@
-"""Fitting a surrogate before the round that needs it.
+"""Prefits: surrogates that are fitted before the round that needs them.
 
-The expensive half of a conversion, finding the surrogate, needs nothing of today's
-model. So a server with a `Background` fits while rounds go on, and only the half that
-needs today's model, one short training, is left for the step.
+A conversion has two halves. Fitting the surrogate is expensive and does not depend on
+the current model, so a server with a `Background` does it while rounds go on. Training
+the current model on the surrogate is cheap and is done in the server's step.
 
-The part that converts may be wrapped (`chain`, `only_unique`, `switch_back`, `Convert`).
-The functions here find it inside, so that no wrapper has to know of fits or surrogates.
+The compensator that fits may be wrapped by others (`chain`, `only_unique`,
+`switch_back`, `Convert`). The functions here find it inside them, so wrappers do not
+have to forward anything about fits or surrogates.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ from unstale.updates import ServerView, State, Update
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitJob:
-    """A fit to be computed ahead, with all that it needs but the model's structure."""
+    """A fit to compute in the background, with everything it needs except the model."""
 
     request: Request
     local: LocalSpec
@@ -33,25 +34,25 @@ class FitJob:
 
 @runtime_checkable
 class FitsSurrogates(Protocol):
-    """A compensator that fits surrogates and keeps them in its memory."""
+    """A compensator that fits surrogates and keeps them in its state."""
 
     def surrogates(self, state: State) -> Mapping[str, Surrogate]:
-        """Return the surrogates that are kept, by client."""
+        """Return the surrogates in the state, by client."""
         ...
 
     def fit_job(self, update: Update, state: State, view: ServerView) -> FitJob | None:
-        """Return the fit that can be computed for one stale update now; None for none.
+        """Return the fit for a stale update that can be computed now, or None.
 
-        The step after finds the result in `view.tools.prefits`, and uses it where the
-        update is still to be converted by then.
+        A later step finds the result in `view.tools.prefits` and uses it if the update is
+        to be converted.
         """
         ...
 
 
 def surrogates_of(compensator: Compensator, state: State) -> dict[str, Surrogate]:
-    """Return all surrogates that a compensator keeps, by client.
+    """Return all surrogates in a compensator's state, by client.
 
-    Of two for one client, from two parts of a chain, the later part's is returned.
+    If two parts of a chain have a surrogate for a client, the later part's is returned.
     """
     if isinstance(compensator, FitsSurrogates):
         return dict(compensator.surrogates(state))
@@ -65,7 +66,7 @@ def surrogates_of(compensator: Compensator, state: State) -> dict[str, Surrogate
 def fit_job_of(
     compensator: Compensator, update: Update, state: State, view: ServerView
 ) -> FitJob | None:
-    """Return the fit that can be computed ahead for an update; None where there is none."""
+    """Return the fit for an update that can be computed in the background, or None."""
     if isinstance(compensator, FitsSurrogates):
         return compensator.fit_job(update, state, view)
     if isinstance(compensator, Wrapper):
@@ -82,7 +83,7 @@ def _fits_inside(compensator: Compensator, state: State) -> bool:
 
 
 def compute_fits(model: nn.Module, jobs: Sequence[FitJob]) -> list[Fit]:
-    """Compute fits, those of one recipe and one set of settings at once; `Background` calls it."""
+    """Compute fits for `Background`; neighbouring jobs with equal settings in one batch."""
     fits: list[Fit] = []
     alike = groupby(jobs, key=lambda job: (job.local, job.inputs, job.inversion))
     for (local, inputs, inversion), group in alike:

@@ -1,6 +1,6 @@
-"""The settings of the method `convert` beside those of the inversion, in groups.
+"""Groups of settings of the method `convert`, besides `Inversion`.
 
-Each group is a table of the same name in an experiment file, such as `[methods.switching]`.
+In an experiment file each group is a table, such as `[methods.switching]`.
 """
 
 import math
@@ -18,7 +18,10 @@ PRESETS = {name: {"inversion": changes} for name, changes in INVERSION_PRESETS.i
 
 @dataclass(frozen=True, slots=True)
 class Uniqueness:
-    """Which stale updates are converted: those that hold something the others do not.
+    """Which stale updates are converted: those that differ from the fresh ones.
+
+    An update is unique if its cosine distance to the fresh updates of its base version is
+    larger than `threshold` times their mean distance to each other.
 
     Example:
         >>> Uniqueness().factor, Uniqueness(rule="nearest").factor
@@ -26,15 +29,16 @@ class Uniqueness:
     """
 
     enabled: bool = True
-    """Whether only unique updates are converted; false converts every stale update."""
+    """Whether only unique updates are converted; false converts all stale updates."""
     threshold: float | None = None
-    """An update is unique if its distance to the fresh updates of its version is above this
-    many times their mean distance to each other. 1 for `mean`, 0.5 for `nearest` by default."""
+    """An update is unique if its distance to the fresh updates of its base version is above this
+    many times their mean distance to each other. Default: 1 for `mean`, 0.5 for `nearest`."""
     unknown: str = "convert"
-    """What becomes of an update from a version without fresh updates: `convert` or `keep`."""
+    """What to do with an update whose base version had no fresh updates: `convert` it, or `keep`
+    it unchanged."""
     rule: str = "mean"
-    """Which distance is compared: `mean`, over all fresh updates of the version, as in the
-    paper, or `nearest`, to the nearest one of at most 64."""
+    """The distance that is compared: `mean`, to all fresh updates of the base version (as in
+    the paper), or `nearest`, to the nearest of at most 64 of them."""
 
     def __post_init__(self) -> None:
         if self.rule not in RULES:
@@ -51,29 +55,30 @@ class Uniqueness:
 
     @property
     def factor(self) -> float:
-        """The threshold in use: as given, else the rule's own."""
+        """The threshold in use: the given one, or the default of the rule."""
         return RULES[self.rule].threshold if self.threshold is None else self.threshold
 
 
 @dataclass(frozen=True, slots=True)
 class Switching:
-    """When a client's stale updates are used again because its estimates have become worse."""
+    """When a client's stale updates are used again, since its estimates have become worse."""
 
     enabled: bool = True
-    """Whether clients switch back at all; false uses estimates to the end."""
+    """Whether clients can switch back; false always uses estimates."""
     window: float = 0.1
-    """Rounds over which γ, the estimate's share, falls from 1 to 0, as a share of the rounds
-    before the switch."""
+    """Number of rounds in which γ, the share of the estimate, falls from 1 to 0, as a share of
+    the rounds before the switch."""
     disparity: str = "cosine"
-    """How an estimate is compared with the update that came later: `cosine`, `l1`, `l2`, or a
-    sum such as `l1+cosine`."""
+    """Distance between an estimate and the true update that arrives later: `cosine`, `l1`,
+    `l2`, or a sum such as `l1+cosine`."""
     patience: int = 2
     """Switch back after this many consecutive comparisons in which the estimate was worse."""
     keep: int = 1
-    """How many estimates of one client wait for their comparison; each takes twice the model."""
+    """Maximum number of estimates per client that are kept for comparison; each takes twice the
+    size of the model."""
     match_window: float = 0.1
-    """How far after an estimate's version an update may start to be compared with it, as a
-    share of the staleness and at least 1 version; 0 compares only updates from that version."""
+    """An estimate for version t is compared with an update from version t to t + `match_window`
+    times the staleness (at least t + 1); 0 requires exactly version t."""
 
     def __post_init__(self) -> None:
         disparity_of(self.disparity)
@@ -89,16 +94,17 @@ class Switching:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much work and memory conversions may take."""
+    """Limits on the time and memory of conversions."""
 
     max_conversions: int | None = None
-    """The most conversions in one round, the stalest first; the others are used as they came.
-    No bound when not given."""
+    """Maximum number of conversions in a round, the stalest updates first; others are used
+    unchanged. No limit if not given."""
     round_seconds: float | None = None
-    """Seconds that one round's conversions may take together; no bound when not given. With a
-    bound results depend on the machine."""
+    """Maximum seconds of all conversions of a round; no limit if not given. With a limit,
+    results depend on the speed of the machine."""
     max_clients: int = 1000
-    """How many clients are remembered: surrogates and past updates of those converted last."""
+    """Maximum number of clients whose surrogates and past updates are kept: those converted
+    last."""
 
     def __post_init__(self) -> None:
         if self.max_conversions is not None:

@@ -1,16 +1,16 @@
-r"""Short sketches of long vectors, from which inner products can still be read.
+r"""Count sketches: short vectors that approximately keep inner products of long ones.
 
-A count sketch adds the entries of a vector v into k places, each entry with a sign:
+A count sketch adds the entries of a vector v into k buckets, each with a random sign:
 
 $$ s_p(v) = \sum_{i:\,h(i)=p} \sigma(i)\,v_i, \qquad p = 1 \dots k. $$
 
-Place $h(i)$ and sign $\sigma(i) = \pm1$ are drawn once, the same for all vectors of one
-length. The sketch is linear, and over the draw
+The bucket $h(i)$ and the sign $\sigma(i) = \pm1$ are drawn once for all vectors of one
+length. The sketch is linear, and in expectation over the draw
 
 $$ E[s(v)\cdot s(w)] = v\cdot w, \qquad
-   E[(s(v)\cdot s(w) - v\cdot w)^2] \le \frac{|v|^2|w|^2 + (v\cdot w)^2}{k}: $$
+   E[(s(v)\cdot s(w) - v\cdot w)^2] \le \frac{|v|^2|w|^2 + (v\cdot w)^2}{k}. $$
 
-for unit vectors at a right angle and k = 2048 the error is about 0.02.
+For orthogonal unit vectors and k = 2048 the error is about 0.02.
 
 References:
     Charikar, Chen and Farach-Colton, Finding Frequent Items in Data Streams.
@@ -27,10 +27,10 @@ SIZE = 2048
 
 
 def sketch(vector: Tensor, size: int = SIZE) -> Tensor:
-    """Return a vector's sketch `[size]`, or the vector itself if it is not longer than that.
+    """Return the sketch `[size]` of a vector, or the vector itself if it is not longer.
 
-    In double precision and on the CPU, where sums have one order: the same vector gives
-    the same bits, wherever it lay.
+    Computed in double precision on the CPU, where the order of summation is fixed: the
+    result is the same to the bit for a vector from any device.
 
     Example:
         >>> sketch(torch.tensor([3.0, 4.0]))
@@ -48,9 +48,9 @@ def sketch(vector: Tensor, size: int = SIZE) -> Tensor:
 
 @lru_cache(maxsize=4)
 def signed_places(entries: int, size: int) -> Tensor:
-    """Return each entry's place `[entries]`; `size` more where its sign is minus.
+    """Return the bucket of each entry `[entries]`, plus `size` if its sign is −1.
 
-    Place and sign in one number: 4 bytes for each entry, once for all sketches.
+    One int32 holds bucket and sign, so the cache takes 4 bytes per entry.
     """
     rng = generator(0, "sketch", entries, size)
     return torch.randint(2 * size, (entries,), generator=rng, dtype=torch.int32)

@@ -1,23 +1,22 @@
-r"""Switching back: from estimates to stale updates once estimates have stopped helping.
+r"""Switching back: using stale updates again once estimates have become worse than those.
 
-Late in training the model hardly moves any more, and the error of an estimate
-outgrows that of the stale update itself. Whether it has is known later: when the
-client's own update from version t comes, the estimate made for version t
-($E_1$ = its disparity to that truth) is compared with the stale update that was at
-hand then ($E_2$). After `patience` consecutive comparisons with $E_1 > E_2$ the client
-switches; the version of that moment is its switching point $t_s$. From then on its updates are
+Late in training the model hardly changes, and the error of an estimate becomes larger
+than that of the stale update itself. The server can tell when the client's true update
+from version t arrives: it compares that update with the estimate it made for version t
+($E_1$, their disparity) and with the stale update it had at that time ($E_2$). After
+`patience` consecutive comparisons with $E_1 > E_2$ the client switches back; the current
+version is its switching point $t_s$. From then on its updates are
 
-$$ \gamma\,e + (1-\gamma)\,s, \qquad \gamma = 1 - \frac{t - t_s}{a\,t_s}, $$
+$$ \gamma\,e + (1-\gamma)\,s, \qquad \gamma = \max\Bigl(0,\ 1 - \frac{t - t_s}{a\,t_s}\Bigr), $$
 
-with the estimate e, the stale update s, and the window a = 0.1: γ falls to 0 within a tenth
-of the rounds before the switch, and stays there.
+with the estimate e, the stale update s and the window a = 0.1: γ falls from 1 to 0 within
+a tenth of the rounds before the switch.
 
-Only what the server received is used. A client that works on one model at a time starts its
-next work a little after its update came, so that nobody ever trains from version t itself.
-So an update that starts up to `match_window` after t is compared instead; both sides of the
-comparison are judged by the same update. Where the stale update was awaiting its fit, the
-client's next work started before t; then an update from that long before t counts too, but
-never from further away than the match window.
+A client that works on one model at a time starts its next work shortly after its update
+arrived, so there may be no update from version t itself. Then an update from up to
+`match_window` after t serves as the truth for both errors. If the stale update was
+awaiting its fit, the client's next work may have started before t; then an update from
+that long before t serves too, at most `match_window` before t.
 """
 
 import dataclasses
@@ -32,42 +31,43 @@ from unstale.methods.conversion.settings import Switching
 from unstale.params import Params, add, flatten, scale
 from unstale.updates import Note, Outcome, ServerView, State, Update
 
-# `estimates` (each with `version`, `until`, `estimate`, `stale`, and `first` where that is
-# below `version`), `worse` (findings in a row), `switched` (t_s or None) and `newest` (the
-# newest base version that arrived)
+# The state of one client: `estimates` that await their comparison (each with `version`, `until`,
+# `estimate`, `stale`, and `first` if it is below `version`), `worse` (the number of consecutive
+# comparisons in which the estimate was worse), `switched` (t_s or None) and `newest` (the newest
+# base version that arrived).
 Entry = Mapping[str, Any]
 _NEW: Entry = {"estimates": [], "worse": 0, "switched": None, "newest": -1}
 
 
 @dataclass(frozen=True, slots=True)
 class SwitchBack:
-    """Goes back to stale updates where compensation has stopped helping; made by `switch_back`.
+    """Uses stale updates again where compensation has become harmful; made by `switch_back`.
 
-    Memory: for each client that works for the server, at most `keep` pairs of updates.
+    Memory, for each client with an estimate to compare: at most `keep` pairs of updates.
     """
 
     inner: Compensator
-    """What makes estimates."""
+    """The compensator that makes the estimates."""
     settings: Switching = field(default_factory=Switching)
-    """When to switch; `enabled` is for `Convert` and has no meaning here."""
+    """When to switch; `enabled` is read by `Convert` only."""
 
     def __post_init__(self) -> None:
         check_inner("switch_back", self.inner)
 
     @property
     def lookback(self) -> int:
-        """What the inner one reads."""
+        """The lookback of `inner`."""
         return self.inner.lookback
 
     def init(self) -> State:
-        """Return the inner memory, and no clients."""
+        """Return the state of `inner`, and no clients."""
         return {"inner": self.inner.init(), "clients": {}}
 
     def gamma(self, switched: int | None, version: int) -> float:
-        """Return γ, the estimate's share, at a version.
+        """Return γ, the share of the estimate in a client's update.
 
         Args:
-            switched: The switching point, or None before there is one.
+            switched: The client's switching point, or None if it has not switched.
             version: The current version.
         """
         if switched is None:
@@ -76,24 +76,24 @@ class SwitchBack:
         return max(0.0, 1.0 - (version - switched) / width) if width > 0 else 0.0
 
     def parts(self, state: State) -> Sequence[tuple[Compensator, State]]:
-        """Return the inner one."""
+        """Return `inner` with its state."""
         return [(self.inner, state["inner"])]
 
     def reached_by(
         self, update: Update, state: State, view: ServerView
     ) -> Iterator[tuple[Compensator, State]]:
-        """Yield the inner one, unless the client has switched back for good."""
+        """Yield `inner`, unless the client's γ has reached 0."""
         switched = state["clients"].get(update.client_id, _NEW)["switched"]
         if self.gamma(switched, view.version) > 0:
             yield self.inner, state["inner"]
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
-        """Compare earlier estimates with what has come, then estimate and mix."""
+        """Compare earlier estimates with what arrived, then compensate and mix."""
         clients: dict[str, Entry] = {
             name: self._without_lost(entry, view) for name, entry in state["clients"].items()
         }
         notes: list[Note] = []
-        # 1. What arrives now is the truth for earlier estimates.
+        # 1. Compare earlier estimates with the true updates that arrived.
         for update in sorted(updates, key=lambda u: u.key):
             if update.client_id in clients:
                 entry, found = self._measure(clients[update.client_id], update, view.version)
@@ -106,7 +106,7 @@ class SwitchBack:
             switched = clients.get(update.client_id, _NEW)["switched"]
             return self.gamma(switched, view.version)
 
-        # 2. Clients that have switched for good cost nothing any more.
+        # 2. Compensate and mix; clients whose γ is 0 are not compensated any more.
         given = [u for u in updates if gamma_of(u) > 0]
         outcome = self.inner.apply(given, state["inner"], view)
         came = {u.key: u for u in given}
@@ -121,9 +121,9 @@ class SwitchBack:
             mixed.append(update)
         done = [u for u in updates if gamma_of(u) == 0]
         notes.extend(_switched(update, 0.0) for update in done)
-        # 3. Remember estimates whose truth may still come.
+        # 3. Keep estimates whose true update may still arrive.
         estimates = {u.key: u for u in outcome.updates}
-        for stale in sorted(given, key=lambda u: u.key, reverse=True):  # of several the newest
+        for stale in sorted(given, key=lambda u: u.key, reverse=True):  # newest first
             estimate = estimates.get(stale.key)
             if (
                 estimate is not None
@@ -139,7 +139,7 @@ class SwitchBack:
         )
 
     def _without_lost(self, entry: Entry, view: ServerView) -> Entry:
-        """Forget estimates whose truth can no longer come: nobody works on those versions."""
+        """Return the entry without estimates whose true update can no longer arrive."""
 
         def may_come(item: Mapping[str, Any]) -> bool:
             first, last = _first(item), item["until"]
@@ -150,16 +150,16 @@ class SwitchBack:
         return {**entry, "estimates": [e for e in entry["estimates"] if may_come(e)]}
 
     def _measure(self, entry: Entry, update: Update, now: int) -> tuple[Entry, list[Note]]:
-        """Compare the estimate that this update is the truth for, if there is one."""
+        """Compare an update with the estimate that was made for its version, if there is one."""
         base = update.base_version
         entry = {**entry, "newest": max(base, entry["newest"])}
         waiting = entry["estimates"]
         due = [e for e in waiting if _first(e) <= base <= e["until"] and e["version"] < now]
-        # Older ones can no longer be met: a client's updates come in order.
+        # A client's updates arrive in order, so earlier estimates will not be compared any more.
         entry["estimates"] = [e for e in waiting if _first(e) > base]
         if not due or entry["switched"] is not None:
             return entry, []
-        found = due[-1]  # the nearest
+        found = due[-1]  # the nearest version
         estimate_error = self._error(found["estimate"], update.delta)
         stale_error = self._error(found["stale"], update.delta)
         if not (math.isfinite(estimate_error) and math.isfinite(stale_error)):
@@ -200,7 +200,7 @@ class SwitchBack:
             "estimate": dict(estimate.delta),
             "stale": dict(stale.delta),
         }
-        # While an update waited for its fit, its client has begun to work again.
+        # While the update was awaiting its fit, its client may have started its next work.
         ahead = view.tools.prefits.get(stale.key)
         if ahead is not None and (first := max(ahead.since, now - span)) < now:
             item["first"] = first
@@ -208,12 +208,12 @@ class SwitchBack:
 
 
 def _first(item: Mapping[str, Any]) -> int:
-    """Return the first version from which an update is taken for an estimate's truth."""
+    """Return the first version from which an update is compared with an estimate."""
     return int(item.get("first", item["version"]))
 
 
 def _worth_keeping(clients: Mapping[str, Entry]) -> dict[str, Entry]:
-    """Leave out clients of whom nothing is known, so that memory does not grow with time."""
+    """Return the entries that hold information, so that the state does not grow with time."""
     known = {
         name: entry
         for name, entry in clients.items()
@@ -234,7 +234,16 @@ def switch_back(
     keep: int = 1,
     match_window: float = 0.1,
 ) -> SwitchBack:
-    """Return the compensator that gives up `inner`, client by client, once it harms.
+    """Return a compensator that uses `inner` until it becomes harmful, for each client.
+
+    Args:
+        inner: The compensator that makes the estimates.
+        window: Rounds in which γ falls to 0, as a share of the rounds before the switch.
+        disparity: Distance between an estimate and the true update.
+        patience: Consecutive comparisons with a worse estimate after which to switch.
+        keep: Maximum number of estimates per client that are kept for comparison.
+        match_window: How far the version of a true update may differ from that of an estimate,
+            as a share of the staleness.
 
     Example:
         >>> from unstale.methods import FirstOrder

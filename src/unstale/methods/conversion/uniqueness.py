@@ -1,6 +1,6 @@
-"""Uniqueness: only updates that hold something the others do not are compensated.
+"""Uniqueness: only updates that differ enough from the fresh ones are compensated.
 
-By which distance that is decided: `uniqueness_rules.py`.
+The distances that decide this are in `uniqueness_rules.py`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,44 +16,44 @@ from unstale.updates import Note, Outcome, ServerView, State, Update
 
 @dataclass(frozen=True, slots=True)
 class OnlyUnique:
-    """Compensates only unique updates; made by `only_unique`.
+    """Compensates unique updates only; made by `only_unique`.
 
-    Memory, for each version that the history keeps and that had fresh updates: one vector
-    of the model's size for the rule `mean`; for `nearest` at most 64 sketches of 8 kB, and
-    once 4 bytes for each weight of a model of more than 2048.
+    Memory, for each version in the history that had fresh updates: for the rule `mean` one
+    vector of the model's size; for `nearest` at most 64 sketches of 8 kB. `nearest` also
+    needs, once, 4 bytes per weight if the model has more than 2048 weights.
     """
 
     inner: Compensator
-    """What is done to unique updates."""
+    """The compensator of unique updates."""
     settings: Uniqueness = field(default_factory=Uniqueness)
-    """What counts as unique; `enabled` is for `Convert` and has no meaning here."""
+    """Which updates are unique; `enabled` is read by `Convert` only."""
 
     def __post_init__(self) -> None:
         check_inner("only_unique", self.inner)
 
     @property
     def lookback(self) -> int:
-        """What the inner one reads."""
+        """The lookback of `inner`."""
         return self.inner.lookback
 
     def init(self) -> State:
-        """Return the inner memory, and nothing of any version."""
+        """Return the state of `inner`, and no versions."""
         return {"inner": self.inner.init(), self._rule.key: {}}
 
     def parts(self, state: State) -> Sequence[tuple[Compensator, State]]:
-        """Return the inner one."""
+        """Return `inner` with its state."""
         return [(self.inner, state["inner"])]
 
     def reached_by(
         self, update: Update, state: State, view: ServerView
     ) -> Iterator[tuple[Compensator, State]]:
-        """Yield the inner one for a unique update."""
+        """Yield `inner` if the update is unique."""
         kept = state.get(self._rule.key, {}).get(str(update.base_version))
         if self._common(update, kept) is None:
             yield self.inner, state["inner"]
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
-        """Hand unique and fresh updates to the inner one; pass the others as they came."""
+        """Apply `inner` to unique and fresh updates; return the others unchanged."""
         rule = self._rule
         others: dict[str, Tensor] = {
             version: kept
@@ -87,7 +87,7 @@ class OnlyUnique:
         return RULES[self.settings.rule]
 
     def _common(self, update: Update, kept: Tensor | None) -> Note | None:
-        """Return a note if the update holds nothing special, else None."""
+        """Return a note if the update is not unique, else None."""
         if kept is None:
             if self.settings.unknown == "convert":
                 return None
@@ -106,16 +106,17 @@ def only_unique(
     unknown: str = "convert",
     rule: str = "mean",
 ) -> OnlyUnique:
-    """Return the compensator that applies `inner` to unique updates only.
+    """Return a compensator that applies `inner` to unique updates only.
 
     Args:
-        inner: What is done to unique updates.
-        threshold: An update is unique if its distance to the fresh updates of its version is
-            above this many times their mean distance to each other; 1 for the rule `mean`
-            and 0.5 for `nearest` when not given.
-        unknown: What becomes of updates from versions without fresh ones: `convert` or `keep`.
-        rule: The distance: `mean`, to all fresh updates, as in the paper, or `nearest`, to
-            the nearest of them, by which a class that few others hold is not unique.
+        inner: The compensator of unique updates.
+        threshold: An update is unique if its distance to the fresh updates of its base version
+            is above this many times their mean distance to each other. Default: 1 for the
+            rule `mean`, 0.5 for `nearest`.
+        unknown: What to do with an update whose base version had no fresh updates: `convert`
+            it, or `keep` it unchanged.
+        rule: The distance: `mean`, to all fresh updates (as in the paper), or `nearest`, to
+            the nearest one, so that one client with similar data makes an update common.
 
     Example:
         >>> from unstale.methods import FirstOrder

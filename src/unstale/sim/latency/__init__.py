@@ -1,4 +1,4 @@
-"""Latencies: how many rounds late each client's updates arrive."""
+"""Latencies: how many rounds late the updates of each client arrive."""
 
 from unstale.sim.latency.drawn import LognormalLatency, ParetoLatency, UniformLatency
 from unstale.sim.latency.named import (

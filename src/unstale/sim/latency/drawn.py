@@ -1,4 +1,4 @@
-"""Latencies that are drawn from a distribution, once per client or anew for every job."""
+"""Latencies drawn from a distribution, once per client or for every job."""
 
 import math
 import statistics
@@ -12,19 +12,20 @@ from unstale.seeding import numpy_generator
 from unstale.sim.latency.plan import FixedPlan, Latency, LatencyPlan, check_at_least
 from unstale.sim.partition import Indices
 
-_NEVER = 10**9  # rounds: later than any run ends; heavy tails would else overflow an int
+_NEVER = 10**9  # rounds: longer than any run; heavy tails could otherwise overflow an int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnLatency(Latency):
-    """What all latencies drawn from a distribution share: who draws, how often, up to what."""
+    """Base class of latencies that are drawn from a distribution."""
 
     per: str = "job"
-    """'job': every job draws anew; 'client': a client draws once and keeps it."""
+    """`job` draws a latency for every job (a client's work in one round), `client` once per
+    client."""
     share: float = 1.0
-    """The share of clients that are slow, drawn by the seed; the others are never late."""
+    """The share of clients that are slow, drawn at random; the others are never late."""
     cap: int | None = None
-    """No latency is above this many rounds; no cap when not set."""
+    """Maximum latency in rounds; no limit if not given."""
 
     def __post_init__(self) -> None:
         if self.per not in ("job", "client"):
@@ -37,18 +38,18 @@ class DrawnLatency(Latency):
 
     @abstractmethod
     def check(self) -> None:
-        """Raise ConfigError where the distribution's own settings are wrong."""
+        """Raise ConfigError if a setting of the distribution is wrong."""
 
     @abstractmethod
     def quantile(self, q: float) -> float:
-        """Return what a share q of all latencies stay below, for 0 < q < 1."""
+        """Return the q-quantile of the distribution, for 0 < q < 1."""
 
     def rounds_at(self, q: float) -> int:
-        """Return the quantile in whole rounds, within the cap."""
+        """Return the q-quantile in whole rounds, at most `cap`."""
         return round(min(self.quantile(q), _NEVER if self.cap is None else self.cap))
 
     def draw(self, rng: np.random.Generator) -> int:
-        """Draw one latency: the quantile at a random q, which is never exactly 0."""
+        """Draw one latency by inverse transform sampling."""
         return self.rounds_at(max(rng.random(), 2.0**-53))
 
     def plan(self, hist: Indices, seed: int) -> LatencyPlan:
@@ -66,20 +67,20 @@ class DrawnLatency(Latency):
 
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """Every job of a slow client draws its latency anew."""
+    """A plan in which every job of a slow client draws its own latency."""
 
     latency: DrawnLatency
-    """What is drawn from."""
+    """The distribution."""
     slow: tuple[int, ...]
-    """The clients that draw; the others are never late."""
+    """The slow clients; the others are never late."""
     seed: int
-    """The seed of all draws."""
+    """Seed of the draws."""
 
     def rounds(self, client: int, job_round: int) -> int:
-        """Return the latency of the client's job of that round."""
+        """Return the latency of the job that the client starts in a round."""
         if client not in self.slow:
             return 0
-        # int(): a NumPy integer would name another random stream than a Python one.
+        # Python integers, as `derive` expects.
         names = ("latency", "job", int(client), int(job_round))
         return self.latency.draw(numpy_generator(self.seed, *names))
 
@@ -90,34 +91,34 @@ class JobPlan:
 
 @dataclass(frozen=True, slots=True)
 class UniformLatency(DrawnLatency):
-    """Whole numbers of rounds, all equally likely."""
+    """Uniform over the integers from `low` to `high`."""
 
     low: int = 0
     """The shortest latency, in rounds."""
     high: int = 20
-    """The longest latency, in rounds, itself included."""
+    """The longest latency, in rounds (inclusive)."""
 
     def check(self) -> None:
-        """Raise ConfigError where low or high is wrong."""
+        """Raise ConfigError if low or high is wrong."""
         check_at_least("low", self.low, 0)
         check_at_least("high", self.high, self.low)
 
     def quantile(self, q: float) -> float:
-        """Return the whole number from low to high at a share q of the way."""
+        """Return low + ⌊q · (high − low + 1)⌋."""
         return self.low + math.floor(q * (self.high - self.low + 1))
 
 
 @dataclass(frozen=True, slots=True)
 class LognormalLatency(DrawnLatency):
-    """median · exp(sigma · N(0, 1)), rounded: what measured device times often look like."""
+    """Log-normal: median · exp(sigma · N(0, 1)), rounded; typical of measured device times."""
 
     median: float = 10.0
     """Half of all latencies are below this many rounds."""
     sigma: float = 1.0
-    """The spread of the logarithm; 0 makes all latencies the median."""
+    """Standard deviation of the logarithm; 0 makes all latencies equal to the median."""
 
     def check(self) -> None:
-        """Raise ConfigError where median or sigma is wrong."""
+        """Raise ConfigError if median or sigma is wrong."""
         check_at_least("median", self.median, 0)
         check_at_least("sigma", self.sigma, 0)
 
@@ -128,15 +129,16 @@ class LognormalLatency(DrawnLatency):
 
 @dataclass(frozen=True, slots=True)
 class ParetoLatency(DrawnLatency):
-    """P(latency > x) = (scale / x)^shape, rounded: most are short, a few hardly end."""
+    """Pareto: P(latency > x) = (scale / x)^shape, rounded; heavy-tailed."""
 
     scale: float = 5.0
     """The shortest latency, in rounds."""
     shape: float = 1.5
-    """The tail, at least 0.01: smaller is heavier; at 1 and below the mean is infinite."""
+    """Tail exponent, at least 0.01. A smaller one has a heavier tail; the mean is infinite up to
+    1."""
 
     def check(self) -> None:
-        """Raise ConfigError where scale or shape is wrong."""
+        """Raise ConfigError if scale or shape is wrong."""
         check_at_least("scale", self.scale, 0)
         check_at_least("shape", self.shape, 0.01)
 
@@ -146,4 +148,4 @@ class ParetoLatency(DrawnLatency):
 
 
 def _exp(power: float) -> float:
-    return math.exp(min(power, 700.0))  # e^700 is near the largest float, and beyond any run
+    return math.exp(min(power, 700.0))  # e^700 is near the largest float

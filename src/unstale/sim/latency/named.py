@@ -1,8 +1,8 @@
-"""How many rounds late a client's updates arrive.
+"""Latencies that are set per client, class or trace, and the table of all latencies.
 
-A latency (settings) makes a plan for given clients. A plan answers for every job, the
-work that a client starts in round `job_round`, after how many rounds its update
-arrives; 0 is within the round. The answer depends on seed, client and round only.
+A latency (the settings) returns a plan for given clients. The plan gives, for every job
+(the work that a client starts in round `job_round`), the number of rounds after which its
+update arrives; 0 is within the same round. It depends on seed, client and round only.
 """
 
 import logging
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class NoLatency(Latency):
-    """Every update arrives within its round."""
+    """All updates arrive within their round."""
 
     def plan(self, hist: Indices, seed: int) -> FixedPlan:
         """Return a plan of zeros."""
@@ -30,12 +30,12 @@ class NoLatency(Latency):
 
 @dataclass(frozen=True, slots=True)
 class ConstantLatency(Latency):
-    """The named clients, or all of them, are always equally late."""
+    """The given clients, or all of them, always have the same latency."""
 
     rounds: int = 10
-    """How many rounds late."""
+    """The latency in rounds."""
     clients: tuple[int, ...] | None = None
-    """The slow clients' numbers; all clients when not set."""
+    """Indices of the slow clients; all clients if not given."""
 
     def __post_init__(self) -> None:
         check_at_least("rounds", self.rounds, 0)
@@ -44,7 +44,7 @@ class ConstantLatency(Latency):
             check_distinct("clients", self.clients)
 
     def plan(self, hist: Indices, seed: int) -> FixedPlan:
-        """Give `rounds` to the named clients and 0 to the others.
+        """Return a plan with `rounds` for the given clients and 0 for the others.
 
         Example:
             >>> import numpy as np
@@ -66,8 +66,8 @@ class ConstantLatency(Latency):
 class TraceLatency(Latency):
     """Latencies from a CSV file with the header `client,round,latency`.
 
-    A job's latency is that of its client's last row at or before the job's round, and
-    0 before the first. Clients without a row are never late. Rows may come in any order.
+    The latency of a job is that of its client's last row at or before the job's round, and 0
+    before the first row. Clients without a row are never late. Rows may be in any order.
     """
 
     path: str = ""
@@ -92,10 +92,10 @@ class TraceLatency(Latency):
 
 @dataclass(frozen=True, slots=True)
 class TracePlan:
-    """Latencies that step up and down at given rounds."""
+    """A plan of latencies that are piecewise constant in the round."""
 
     steps: dict[int, tuple[tuple[int, int], ...]]
-    """For every client with a row: (from this round, latency), sorted."""
+    """(first round, latency) pairs in order of rounds, by client."""
 
     @property
     def slow(self) -> tuple[int, ...]:
@@ -116,18 +116,19 @@ class TracePlan:
 
 @dataclass(frozen=True, slots=True)
 class IntertwinedLatency(Latency):
-    """The clients that hold most of an affected class are the slow ones.
+    """The clients that hold the most samples of an affected class are slow.
 
-    This ties device to data heterogeneity: what slow clients know, few others know. A
-    holder of several affected classes gets the longest of their latencies.
+    This intertwines device and data heterogeneity, as in the paper: few fast clients hold
+    the data of slow ones. A client that is slow for several classes gets the longest of
+    their latencies.
     """
 
     classes: tuple[int, ...] = (5,)
     """The affected classes."""
     clients: int = 10
-    """How many clients are slow for each affected class: those that hold most of it."""
+    """Number of slow clients per affected class: those with the most samples of it."""
     rounds: int | tuple[int, ...] = 40
-    """Their latency τ: one number, or one for each affected class."""
+    """Latency τ of the slow clients: one number, or one per affected class."""
     others: int = 0
     """The latency of all other clients."""
 
@@ -152,7 +153,7 @@ class IntertwinedLatency(Latency):
         return self.classes
 
     def plan(self, hist: Indices, seed: int) -> FixedPlan:
-        """Find the holders of every affected class; the seed plays no part.
+        """Return a plan in which the holders of affected classes are slow; `seed` is not used.
 
         Example:
             >>> import numpy as np
@@ -186,4 +187,4 @@ KINDS: dict[str, type[Latency]] = {
     "trace": TraceLatency,
     "intertwined": IntertwinedLatency,
 }
-"""The latencies by the name that an experiment file gives as `kind`."""
+"""Latencies by their `kind` in experiment files."""

@@ -1,4 +1,4 @@
-"""What every latency answers, and the plan in which each client is always equally late."""
+"""The protocols of latencies and their plans, and the plan with one latency per client."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -8,13 +8,14 @@ from unstale.sim.partition import Indices
 
 
 class LatencyPlan(Protocol):
-    """The delays of all clients, decided."""
+    """The latency of every job of every client, for one partition and seed."""
 
     @property
     def slow(self) -> tuple[int, ...]:
-        """The clients that the setting picks out as slow, sorted.
+        """The clients that the settings select as slow, sorted.
 
-        They stay so at latency 0: a sweep down to 0 compares the same cohorts.
+        They count as slow even with a latency of 0, so that a sweep of latencies down to 0
+        has the same cohorts throughout.
         """
         ...
 
@@ -23,42 +24,42 @@ class LatencyPlan(Protocol):
         ...
 
     def typical(self, client: int) -> float:
-        """Return a client's usual latency in rounds, for the report."""
+        """Return the typical (median) latency of a client in rounds, for the report."""
         ...
 
 
 class Latency(Protocol):
-    """A way to say how late updates arrive."""
+    """Determines how many rounds late updates arrive."""
 
     @property
     def affected(self) -> tuple[int, ...]:
-        """The classes whose data sits on slow clients; () where slowness ignores classes."""
+        """The classes whose data is on slow clients; () if slowness does not depend on classes."""
         return ()
 
     def plan(self, hist: Indices, seed: int) -> LatencyPlan:
-        """Decide who is slow and by how much.
+        """Return which clients are slow, and the latency of every job.
 
         Args:
-            hist: How many samples of every class every client holds, [clients, classes].
-            seed: Another seed gives other draws.
+            hist: Number of samples of every class on every client, [clients, classes].
+            seed: Seed of the draws.
 
         Raises:
-            ConfigError: The settings do not fit these clients or classes.
+            ConfigError: If the settings do not fit these clients or classes.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FixedPlan:
-    """Every client has one latency for all its jobs."""
+    """A plan in which each client has one latency for all its jobs."""
 
     latencies: tuple[int, ...]
     """The latency of every client."""
     slow: tuple[int, ...] = ()
-    """The clients that count as slow."""
+    """The slow clients."""
 
     def rounds(self, client: int, job_round: int) -> int:
-        """Return the client's latency, whatever the round."""
+        """Return the client's latency; it does not depend on the round."""
         return self.latencies[client]
 
     def typical(self, client: int) -> float:
@@ -67,7 +68,7 @@ class FixedPlan:
 
 
 def check_at_least(name: str, value: float, least: float) -> None:
-    """Refuse a setting that is below `least` or not finite."""
+    """Raise ConfigError if a setting is below `least` or not finite."""
     if not least <= value < float("inf"):  # also refuses NaN
         raise ConfigError(
             f"Setting '{name}' should be finite and at least {least}. Found {value}. Correct it."
@@ -75,7 +76,7 @@ def check_at_least(name: str, value: float, least: float) -> None:
 
 
 def check_distinct(name: str, values: tuple[int, ...]) -> None:
-    """Refuse a list that is empty, repeats a number, or holds one below 0."""
+    """Raise ConfigError if a list is empty, repeats a number, or holds one below 0."""
     if not values or len(set(values)) < len(values) or min(values) < 0:
         raise ConfigError(
             f"Setting '{name}' should list one or more different numbers, none below 0. "

@@ -1,17 +1,16 @@
-"""Who holds which samples: the ways to split a data set over clients.
+"""Partitions: how a data set is split over clients.
 
-Every kind returns one array of sample indices per client. No sample goes to two
-clients, no client is empty, and a seed gives the same split every time.
+Every partition returns one array of sample indices per client. No sample is on two
+clients, no client is empty, and the split depends on the seed only.
 """
 
-from unstale.sim.partition.base import Floats, Indices, Partition
+from unstale.sim.partition.base import Floats, Indices, Partition, histogram, holders
 from unstale.sim.partition.by_user import ByUser
 from unstale.sim.partition.dirichlet import DirichletClients, DirichletLabels
-from unstale.sim.partition.holdings import histogram, holders
 from unstale.sim.partition.iid import Iid
 from unstale.sim.partition.one_class import OneClass
 
-# In plain alphabetical order, as in every area; ruff would put the constant first.
+# Sorted alphabetically, as in every area; ruff would put the constant first.
 __all__ = [  # noqa: RUF022
     "ByUser",
     "DirichletClients",
@@ -33,4 +32,4 @@ KINDS: dict[str, type[Partition]] = {
     "user": ByUser,
     "iid": Iid,
 }
-"""The partitions by the name that an experiment file gives as `kind`."""
+"""Partitions by their `kind` in experiment files."""

@@ -1,5 +1,6 @@
-"""What a partition is, and the checks that all kinds share."""
+"""The partition protocol, checks that partitions share, and class counts of a split."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,27 +13,27 @@ Floats = npt.NDArray[np.float64]
 
 
 class Partition(Protocol):
-    """A way to split a data set over clients."""
+    """Splits a data set over clients."""
 
     def split(self, labels: Indices, users: npt.NDArray[Any] | None, seed: int) -> list[Indices]:
         """Return the sorted sample indices of every client.
 
         Args:
-            labels: The class of every sample, counted from 0.
-            users: Who recorded every sample, where the data set knows.
-            seed: Another seed gives another split.
+            labels: The class of every sample, from 0.
+            users: The user who recorded each sample, if the data set has users.
+            seed: Seed of the draws.
 
         Raises:
-            ConfigError: The data cannot be split as the settings ask.
+            ConfigError: If the data cannot be split as the settings ask.
         """
         ...
 
 
 def class_counts(labels: Indices) -> Indices:
-    """Count the samples of every class, and refuse labels that are none.
+    """Return the number of samples of every class.
 
     Raises:
-        ConfigError: The labels are not one whole number from 0 for every sample.
+        ConfigError: If the labels are not a vector of integers from 0.
     """
     if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
         raise ConfigError(
@@ -49,13 +50,13 @@ def class_counts(labels: Indices) -> Indices:
 
 
 def check_count(name: str, value: int) -> None:
-    """Refuse a setting that counts something and is below 1."""
+    """Raise ConfigError if a setting is below 1."""
     if value < 1:
         raise ConfigError(f"Setting '{name}' should be at least 1. Found {value}. Raise it.")
 
 
 def check_enough(clients: int, samples: int, available: int, name: str = "samples") -> None:
-    """Refuse to hand out more samples than there are."""
+    """Raise ConfigError if clients × samples is more than the available samples."""
     if clients * samples > available:
         most = available // clients
         hint = f" (to at most {most} for {clients} clients)" if most else ""
@@ -64,3 +65,35 @@ def check_enough(clients: int, samples: int, available: int, name: str = "sample
             f"{clients * samples} samples. Found {available} available. "
             f"Lower clients or {name}{hint}."
         )
+
+
+def histogram(labels: Indices, indices: Sequence[Indices], num_classes: int) -> Indices:
+    """Return the number of samples of every class on every client, as [clients, classes].
+
+    Example:
+        >>> histogram(np.array([0, 0, 1, 2]), [np.array([0, 1]), np.array([2, 3])], 3)
+        array([[2, 0, 0],
+               [0, 1, 1]])
+    """
+    return np.stack([np.bincount(labels[part], minlength=num_classes) for part in indices])
+
+
+def holders(hist: Indices, klass: int, k: int) -> list[int]:
+    """Return the k clients with the most samples of a class, most first (ties by index).
+
+    Example:
+        >>> holders(np.array([[1, 0], [5, 2], [1, 9]]), klass=0, k=2)
+        [1, 0]
+    """
+    clients, classes = hist.shape
+    if not 0 <= klass < classes:
+        raise ConfigError(
+            f"A class should be a number from 0 to {classes - 1}. Found {klass}. "
+            "Choose a class of this data set."
+        )
+    if not 0 <= k <= clients:
+        raise ConfigError(
+            f"The number of clients that hold most of class {klass} should be from 0 to "
+            f"{clients}. Found {k}. Lower it, or raise the number of clients."
+        )
+    return [int(client) for client in np.argsort(-hist[:, klass], kind="stable")[:k]]

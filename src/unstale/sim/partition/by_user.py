@@ -1,4 +1,4 @@
-"""One client per person that recorded the data."""
+"""Natural partition: one client per user who recorded the data."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,16 +13,16 @@ from unstale.sim.partition.base import Indices, check_count, class_counts
 
 @dataclass(frozen=True, slots=True)
 class ByUser:
-    """One client for every person (or device) that recorded the data, in order of their ids.
+    """One client per user (person or device) who recorded the data, sorted by user id.
 
-    For data such as activity recognition, where the split is in the data and not drawn.
-    The seed matters only where `max_samples` cuts a user down.
+    For data sets with users, such as activity recognition. The seed matters only for users
+    with more than `max_samples` samples.
     """
 
     min_samples: int = 1
     """Users with fewer samples are left out."""
     max_samples: int | None = None
-    """Users with more samples keep this many, drawn by the seed; all when not set."""
+    """Users with more samples keep this many, drawn at random; all if not given."""
 
     def __post_init__(self) -> None:
         check_count("min_samples", self.min_samples)
@@ -33,7 +33,7 @@ class ByUser:
             )
 
     def split(self, labels: Indices, users: npt.NDArray[Any] | None, seed: int) -> list[Indices]:
-        """Return the sorted sample indices of every user that has enough of them."""
+        """Return the sorted sample indices of every user with at least `min_samples` samples."""
         class_counts(labels)
         if users is None:
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""Class mixes from the Dirichlet distribution: of every client, or of every class."""
+"""Dirichlet partitions: class shares per client, or client shares per class."""
 
 import math
 from dataclasses import dataclass
@@ -15,14 +15,13 @@ from unstale.sim.partition.drawing import Unused, log_gamma, normalised
 
 @dataclass(frozen=True, slots=True)
 class DirichletLabels:
-    """Every client draws its own class mix q ~ Dir(α·K·p) and then its samples by that mix.
+    """Every client draws class shares q ~ Dir(α·K·p), and then its samples by those shares.
 
-    K is the number of classes and p the classes' shares of the data, so for balanced
-    data q ~ Dir(α, …, α), and with growing α every client comes to look like the whole.
-    Clients draw one after another, without replacement. A class with no unused samples
-    left drops out of the mix of those who still draw, and the rest of the mix is scaled
-    up to 1, so that all clients are of one size; with clients × samples near the size of
-    the data the last clients therefore get what is left rather than what they drew.
+    K is the number of classes and p their shares of the whole data, so q ~ Dir(α, …, α) for
+    balanced data, and q approaches p as α grows. All clients have the same number of samples.
+    They draw one after the other without replacement. Once the samples of a class are used
+    up, the other shares are scaled up to sum to 1. If clients × samples is close to the size
+    of the data, the last clients therefore get what is left instead of what they drew.
 
     References:
         Hsu, Qi, Brown, *Measuring the Effects of Non-Identical Data Distribution for
@@ -30,11 +29,12 @@ class DirichletLabels:
     """
 
     clients: int = 100
-    """How many clients there are."""
+    """Number of clients."""
     samples: int = 450
-    """How many samples every client holds."""
+    """Number of samples per client."""
     alpha: float = 0.1
-    """Concentration α: near 0 almost one class a client, large the mix of the whole data."""
+    """Concentration α: near 0 a client has almost one class; a large α gives every client the
+    class shares of the whole data."""
 
     def __post_init__(self) -> None:
         check_count("clients", self.clients)
@@ -66,12 +66,11 @@ class DirichletLabels:
 
 @dataclass(frozen=True, slots=True)
 class DirichletClients:
-    """Every class is cut over the clients in proportions drawn from Dir(α).
+    """Every class is split over the clients in proportions drawn from Dir(α).
 
-    All samples are handed out and client sizes differ. A client that ends up below
-    `min_samples` is filled up with random samples, each from whichever client then
-    holds most. (The usual way, to draw again until all are large enough, may never
-    end for a small α.)
+    All samples are used and clients differ in size. A client below `min_samples` gets random
+    samples, each from the client that holds most at that point. (The common alternative,
+    drawing again until all clients are large enough, may never end for a small α.)
 
     References:
         Yurochkin et al., *Bayesian Nonparametric Federated Learning of Neural
@@ -79,11 +78,11 @@ class DirichletClients:
     """
 
     clients: int = 100
-    """How many clients there are."""
+    """Number of clients."""
     alpha: float = 0.1
-    """Concentration α: near 0 a class sits on few clients, large it is spread evenly."""
+    """Concentration α: near 0 a class is on few clients; a large α spreads it evenly."""
     min_samples: int = 1
-    """The fewest samples that a client may hold."""
+    """Minimum number of samples per client."""
 
     def __post_init__(self) -> None:
         check_count("clients", self.clients)
@@ -102,7 +101,7 @@ class DirichletClients:
             cuts = np.floor(np.cumsum(shares)[:-1] * len(members)).astype(np.int64)
             for client, chunk in enumerate(np.split(members, cuts)):
                 owner[chunk] = client
-        # In a random order, so that what a large client gives away is a fair sample of it.
+        # In a random order, so that a large client gives away a random subset.
         held = [rng.permutation(np.flatnonzero(owner == c)).tolist() for c in range(self.clients)]
         for client in range(self.clients):
             while len(held[client]) < self.min_samples:
@@ -111,7 +110,7 @@ class DirichletClients:
 
 
 def _check_alpha(alpha: float) -> None:
-    # Beyond these bounds the draw is one class, or the global mix, to the last digit.
+    # Beyond these bounds a draw is one class, or the global shares, to the last digit.
     if not (math.isfinite(alpha) and 1e-6 <= alpha <= 1e6):
         raise ConfigError(
             f"Setting 'alpha' should be a number from 1e-6 to 1e6. Found {alpha}. Use the "

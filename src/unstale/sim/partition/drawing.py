@@ -1,6 +1,6 @@
-"""Draws of class mixes, and of samples by a mix.
+"""Drawing class shares, and samples by class shares.
 
-A mix is kept as logarithms that need not be normalised, so that very small shares survive.
+Shares are kept as unnormalised logarithms, so that very small ones do not become 0.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ from unstale.sim.partition.base import Floats, Indices
 
 
 class Unused:
-    """The samples that nobody holds yet: per class, in a random order, each given out once."""
+    """The samples that no client holds yet, per class and in random order."""
 
     def __init__(self, labels: Indices, rng: np.random.Generator) -> None:
         classes = range(int(labels.max()) + 1)
@@ -17,17 +17,17 @@ class Unused:
         self._left = np.array([len(members) for members in self._order])
 
     def take(self, klass: int, count: int) -> Indices:
-        """Give out samples of one class; there must be `count` of it left."""
+        """Return `count` unused samples of one class; there must be as many."""
         end = int(self._left[klass])
         self._left[klass] -= count
         return self._order[klass][end - count : end].astype(np.int64)
 
     def draw(self, log_mix: Floats, count: int, rng: np.random.Generator) -> Indices:
-        """Draw by a class mix given as logarithms; there must be `count` samples left."""
+        """Return `count` unused samples, drawn by the logarithms of class shares."""
         picked = [np.empty(0, dtype=np.int64)]
         while count:
-            # In logarithms, because a class that is 1e-400 of the mix still has to win
-            # when all likelier ones are used up.
+            # In logarithms, because a class with a share of 1e-400 must still be drawn when all
+            # other classes are used up.
             open_classes = np.flatnonzero(self._left)
             wanted = rng.multinomial(count, normalised(log_mix[open_classes]))
             given = np.minimum(wanted, self._left[open_classes])
@@ -41,14 +41,14 @@ class Unused:
 def log_gamma(shape: Floats, rng: np.random.Generator) -> Floats:
     """Draw log Gamma(shape, 1), whose normalised exponentials are Dirichlet(shape).
 
-    Uses Gamma(a) = Gamma(a+1)·U^(1/a): for a below 0.1 or so a direct draw is often
-    exactly 0 in floating point, and a mix of zeros only is NaN.
+    Uses Gamma(a) = Gamma(a+1)·U^(1/a): for a below about 0.1 a direct draw is often exactly 0
+    in floating point, and normalising zeros gives NaN.
     """
     ones = np.log(rng.standard_gamma(shape + 1.0))
     return np.asarray(ones - rng.standard_exponential(shape.shape) / shape)
 
 
 def normalised(logs: Floats) -> Floats:
-    """Return the shares, which sum to 1, whose logarithms are given up to a constant."""
+    """Return the shares, which sum to 1, from unnormalised logarithms (a softmax)."""
     weights = np.exp(logs - logs.max())
     return np.asarray(weights / weights.sum())

@@ -1,4 +1,4 @@
-"""All clients alike."""
+"""IID partition: every client holds a random part of the data."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,12 +12,12 @@ from unstale.sim.partition.base import Indices, check_count, check_enough, class
 
 @dataclass(frozen=True, slots=True)
 class Iid:
-    """Every client holds a random part of the data: no heterogeneity at all."""
+    """Every client holds a random part of the data."""
 
     clients: int = 100
-    """How many clients there are."""
+    """Number of clients."""
     samples: int | None = None
-    """How many samples every client holds; when not set, all data is split evenly."""
+    """Number of samples per client; if not given, all data is split evenly."""
 
     def __post_init__(self) -> None:
         check_count("clients", self.clients)
@@ -25,7 +25,7 @@ class Iid:
             check_count("samples", self.samples)
 
     def split(self, labels: Indices, users: npt.NDArray[Any] | None, seed: int) -> list[Indices]:
-        """Return the sorted sample indices of every client; sizes differ by one at most."""
+        """Return the sorted sample indices of every client; sizes differ by at most one."""
         class_counts(labels)
         check_enough(self.clients, self.samples or 1, len(labels))
         order = numpy_generator(seed, "partition", "iid").permutation(len(labels))

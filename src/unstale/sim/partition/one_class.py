@@ -1,4 +1,4 @@
-"""One class per client, or nearly so."""
+"""One class per client, optionally with a share of all classes."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,17 +14,16 @@ from unstale.sim.partition.drawing import Unused
 
 @dataclass(frozen=True, slots=True)
 class OneClass:
-    """Client i holds class i mod K, so every class has the same number of clients, ±1.
+    """Client i holds class i mod K, so the numbers of clients per class differ by at most one.
 
-    With `mixed` above 0 it is *near* one class per client: that share of a client's
-    samples is drawn from all classes, by their shares of the data, among the samples
-    that nobody holds yet.
+    With `mixed` above 0, that share of a client's samples is drawn from the unused samples
+    of all classes instead, in proportion to the classes' shares of the data.
     """
 
     clients: int = 100
-    """How many clients there are."""
+    """Number of clients."""
     samples: int = 450
-    """How many samples every client holds."""
+    """Number of samples per client."""
     mixed: float = 0.0
     """The share of a client's samples that is drawn from all classes, from 0 to 1."""
 
@@ -53,7 +52,7 @@ class OneClass:
                 )
         rng = numpy_generator(seed, "partition", "one_class")
         unused = Unused(labels, rng)
-        # Own classes first: they have no other source, the mixed part has many.
+        # Own classes first: the mixed part can use samples of any class.
         cores = [unused.take(client % len(counts), own) for client in range(self.clients)]
         log_mix = np.log(np.maximum(counts, 1) / len(labels))
         return [np.sort(np.append(core, unused.draw(log_mix, mixed, rng))) for core in cores]
