@@ -1,7 +1,7 @@
 """Tables that are made from the code when the pages are built, so that they cannot drift.
 
 A page asks for one with a comment on a line of its own: `<!-- table: methods -->`, or with an
-argument `<!-- table: settings unstale.training.local.LocalSpec -->`.
+argument `<!-- table: settings unstale.LocalSpec -->`.
 """
 
 import ast

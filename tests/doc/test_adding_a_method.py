@@ -53,8 +53,9 @@ def run(copy, *words):
 @pytest.mark.slow
 def test_the_method_is_there_and_passes_the_tests(copy):
     assert "rounds = 10.0" in run(copy, "-m", "unstale", "methods", "half_life")
-    tests = ["test_conformance.py", "test_exported.py", "test_imports.py", "test_methods.py"]
-    files = [f"tests/unit/{name}" for name in [*tests, "compensate/test_half_life.py"]]
+    tests = ["test_exported.py", "test_imports.py", "methods/test_conformance.py"]
+    tests += ["methods/test_registry.py", "methods/test_half_life.py"]
+    files = [f"tests/unit/{name}" for name in tests]
     # Of the conformance list only what is for the new method: the rest runs elsewhere.
     chosen = ["-k", "half_life or not test_conformance"]
     out = run(copy, "-m", "pytest", "-v", "-p", "no:cacheprovider", *chosen, *files)
@@ -65,11 +66,11 @@ def test_the_method_is_there_and_passes_the_tests(copy):
 @pytest.mark.slow
 def test_it_is_as_clean_as_the_rest(copy):
     pytest.importorskip("ruff")
-    files = ["src/unstale/compensate", "src/unstale/methods/registry.py", "tests/unit/compensate"]
+    files = ["src/unstale/methods", "tests/unit/methods"]
     run(copy, "-m", "ruff", "check", "--no-cache", *files)
     run(copy, "-m", "ruff", "format", "--no-cache", "--check", *files)
     pytest.importorskip("mypy")
-    run(copy, "-m", "mypy", "src/unstale/compensate/half_life.py")
+    run(copy, "-m", "mypy", "src/unstale/methods/half_life.py")
 
 
 def test_a_diff_that_does_not_fit_is_found():

@@ -1,6 +1,7 @@
 """Tables that are written by hand name exactly what the code has."""
 
 import ast
+import dataclasses
 import re
 from pathlib import Path
 from typing import get_args
@@ -11,7 +12,9 @@ from doc_pages import ROOT, read, without_blocks
 import unstale
 from unstale import data
 from unstale.data.checking import Status
-from unstale.methods import METHODS
+from unstale.methods import METHODS, Convert
+from unstale.methods.groups import groups_of
+from unstale.updates import NOTE_KINDS
 
 SRC = Path(unstale.__file__).parent
 
@@ -48,6 +51,26 @@ def test_the_readme_lists_every_method():
 
 def test_every_code_of_a_refusal_is_explained():
     assert sorted(first_cells(read(ROOT / "docs/server.md"), "code")) == sorted(refusal_codes())
+
+
+def test_every_kind_of_note_is_explained():
+    assert sorted(first_cells(read(ROOT / "docs/server.md"), "kind")) == sorted(NOTE_KINDS)
+
+
+def test_every_group_of_convert_is_explained():
+    groups = first_cells(read(ROOT / "docs/conversion.md"), "group")
+    assert groups == list(groups_of(Convert))
+
+
+def test_every_setting_of_a_server_is_explained():
+    settings = {field.name for field in dataclasses.fields(unstale.ServerSettings)}
+    assert set(first_cells(read(ROOT / "docs/server.md"), "setting")) == settings
+
+
+def test_the_glossary_is_in_order():
+    words = re.findall(r"^## (.+)$", read(ROOT / "docs/glossary.md"), re.MULTILINE)
+    assert len(words) > 50
+    assert words == sorted(words, key=lambda word: word.lower().replace("γ (", ""))
 
 
 def test_every_data_set_has_its_source():
