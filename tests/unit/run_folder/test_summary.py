@@ -1,0 +1,120 @@
+import statistics
+
+import pytest
+
+from unstale.run_folder import Round
+from unstale.run_folder.schema import SCHEMA
+from unstale.run_folder.summary import figures, over_seeds
+
+
+def record(round, accuracy, affected, conversions=0, iterations=0):
+    return Round(
+        round,
+        accuracy=accuracy,
+        affected_accuracy=affected,
+        conversions=conversions,
+        iterations=iterations,
+    )
+
+
+def test_windows_by_hand():
+    records = [record(r, r / 100, r / 10, 2, 30) for r in range(1, 11)]
+    found = figures(records, rounds=10, target=0.65)
+    assert found == {
+        "accuracy": pytest.approx((0.09 + 0.10) / 2),  # the last fifth: rounds 9 and 10
+        "affected_accuracy": pytest.approx((0.9 + 1.0) / 2),
+        "affected_mean": pytest.approx((0.6 + 0.7 + 0.8 + 0.9 + 1.0) / 5),  # rounds 6 to 10
+        "rounds_to_target": 7,
+        "conversions": 20,
+        "iterations": 300,
+    }
+
+
+@pytest.mark.parametrize(
+    ("rounds", "fifth", "half"),
+    [(1, [1], [1]), (2, [2], [2]), (3, [3], [2, 3]), (5, [5], [3, 4, 5]), (7, [6, 7], [4, 5, 6, 7]),
+     (100, range(81, 101), range(51, 101))],
+)  # fmt: skip
+def test_windows_of_odd_lengths(rounds, fifth, half):
+    records = [record(r, float(r), float(r)) for r in range(1, rounds + 1)]
+    found = figures(records, rounds, target=1.0)
+    assert found["accuracy"] == statistics.fmean(fifth)
+    assert found["affected_accuracy"] == statistics.fmean(fifth)
+    assert found["affected_mean"] == statistics.fmean(half)
+
+
+def test_rounds_that_were_not_evaluated_are_left_out():
+    evaluated = {7: 0.1, 14: 0.2, 20: 0.6}
+    records = [record(r, evaluated.get(r), evaluated.get(r)) for r in range(1, 21)]
+    found = figures(records, rounds=20, target=0.2)
+    assert found["accuracy"] == 0.6
+    assert found["affected_mean"] == pytest.approx(0.4)
+    assert found["rounds_to_target"] == 14
+
+
+def test_without_values():
+    records = [record(r, 0.5, None) for r in range(1, 5)]
+    found = figures(records, rounds=4, target=0.1)
+    assert found["accuracy"] == 0.5
+    assert found["affected_accuracy"] is None
+    assert found["affected_mean"] is None
+    assert found["rounds_to_target"] is None
+    empty = figures([], rounds=4, target=0.1)
+    assert empty["accuracy"] is None
+    assert empty["conversions"] == 0
+
+
+def test_a_target_that_is_just_met_and_lost_again():
+    records = [record(1, 0, 0.2), record(2, 0, 0.5), record(3, 0, 0.1)]
+    assert figures(records, 3, target=0.5)["rounds_to_target"] == 2
+    assert figures(records, 3, target=0.51)["rounds_to_target"] is None
+
+
+def test_records_may_lack_counts():
+    found = figures([Round.from_json({"schema": SCHEMA, "round": 1, "accuracy": 0.5})], 1, 0.5)
+    assert (found["conversions"], found["affected_accuracy"]) == (0, None)
+
+
+def row(accuracy, affected, to_target, conversions=0):
+    return {
+        "accuracy": accuracy,
+        "affected_accuracy": affected,
+        "affected_mean": affected,
+        "rounds_to_target": to_target,
+        "conversions": conversions,
+        "iterations": 10 * conversions,
+    }
+
+
+def test_over_seeds_by_hand():
+    per_seed = {3: row(0.5, 0.2, 10, 1), 1: row(0.7, 0.4, 20, 2)}
+    found = over_seeds(per_seed)
+    assert found["accuracy"] == pytest.approx(0.6)
+    assert found["affected_mean"] == pytest.approx(0.3)
+    assert found["rounds_to_target"] == 15
+    assert (found["conversions"], found["iterations"]) == (1.5, 15.0)
+    # The sample standard deviation of two values: their distance over √2.
+    assert found["spread"]["accuracy"] == pytest.approx(0.2 / 2**0.5)
+    assert found["spread"]["rounds_to_target"] == pytest.approx(10 / 2**0.5)
+    assert [r["seed"] for r in found["per_seed"]] == [3, 1]
+    assert found["per_seed"][1] == {"seed": 1, **per_seed[1]}
+
+
+def test_a_seed_without_a_value_leaves_none():
+    found = over_seeds({0: row(0.5, None, 10), 1: row(0.7, 0.4, None), 2: row(0.6, 0.4, 30)})
+    assert found["accuracy"] == pytest.approx(0.6)
+    assert found["affected_accuracy"] is None
+    assert found["rounds_to_target"] is None
+    assert found["spread"]["affected_accuracy"] is None
+    assert found["spread"]["rounds_to_target"] is None
+
+
+def test_one_seed_has_no_spread():
+    found = over_seeds({0: row(0.5, 0.2, 10)})
+    assert found["accuracy"] == 0.5
+    assert set(found["spread"].values()) == {None}
+
+
+def test_no_seed():
+    found = over_seeds({})
+    assert (found["accuracy"], found["conversions"], found["per_seed"]) == (None, 0.0, [])
