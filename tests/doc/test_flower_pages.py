@@ -62,7 +62,7 @@ def test_every_code_of_a_refusal_is_explained():
 
 def test_every_outcome_is_explained():
     pytest.importorskip("flwr")
-    from unstale.flower.outcomes import Outcome
+    from unstale.flower.messages import Outcome
 
     assert rows("outcome") == sorted({*get_args(Outcome)} - {"answered"})
 
