@@ -29,10 +29,14 @@ SIGNS = {
     "ge": "≥",
     "in": "∈",
     "infty": "∞",
+    "langle": "⟨",
     "le": "≤",
+    "lVert": "‖",
     "min": "min",
     "odot": "⊙",
     "pm": "±",
+    "rangle": "⟩",
+    "rVert": "‖",
     "sim": "∼",
     "sum": "∑",
     "times": "×",
@@ -112,7 +116,8 @@ def _atom(tokens: Tokens, block: bool) -> str:
         if name in LETTERS:
             return f"<mi>{LETTERS[name]}</mi>"
         if name in SIGNS:
-            return f"<mo>{SIGNS[name]}</mo>"
+            fence = ' stretchy="false"' if SIGNS[name] in "⟨⟩‖" else ""
+            return f"<mo{fence}>{SIGNS[name]}</mo>"
         if name in ACCENTS:
             under = _atom(tokens, block)
             return f'<mover accent="true">{under}<mo stretchy="false">{ACCENTS[name]}</mo></mover>'

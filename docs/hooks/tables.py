@@ -1,7 +1,7 @@
 """Tables that are made from the code when the pages are built, so that they cannot drift.
 
 A page asks for one with a comment on a line of its own: `<!-- table: methods -->`, or with an
-argument `<!-- table: settings unstale.training.local.LocalSpec -->`.
+argument `<!-- table: settings unstale.LocalSpec -->`.
 """
 
 import ast
@@ -25,7 +25,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 from unstale import data, models
 from unstale.cli.main import cli
 from unstale.data.registry import find_source
+from unstale.inversion import Inversion
+from unstale.inversion.settings import THEMES
 from unstale.methods import METHODS, MethodSpec
+from unstale.methods.groups import groups_of
 from unstale.models import registry as model_registry
 from unstale.sim import availability, cohort, drift, latency, partition
 
@@ -86,18 +89,45 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in r)} |" for r in lines)
 
 
-def settings_table(*classes: type[Any]) -> str:
-    """Return the settings of dataclasses: name, default, meaning."""
+def settings_table(*classes: type[Any], only: Sequence[str] | None = None) -> str:
+    """Return the settings of dataclasses: name, default, meaning.
+
+    Groups of settings are left out: each has a table of its own, by `group_tables`.
+
+    Args:
+        classes: The dataclasses.
+        only: The settings to show; all when not given.
+    """
     rows = []
     for cls in classes:
-        docs = field_docs(cls)
+        docs, groups = field_docs(cls), groups_of(cls)
         for field in dataclasses.fields(cls):
+            if field.name in groups or (only is not None and field.name not in only):
+                continue
             default: Any = field.default
             if default is dataclasses.MISSING:
                 made = field.default_factory is not dataclasses.MISSING
                 default = field.default_factory() if made else "required"  # type: ignore[misc]
             rows.append([f"`{field.name}`", _value(default), docs.get(field.name, "")])
     return table(["setting", "default", "meaning"], rows) if rows else "No settings."
+
+
+def group_tables(cls: type[Any]) -> str:
+    """Return a heading and a table for every group of settings; nothing where there is none."""
+    docs = field_docs(cls)
+    return "\n\n".join(
+        f"#### `[{name}]`\n\n{docs[name]}\n\n{_group_table(group)}"
+        for name, group in groups_of(cls).items()
+    )
+
+
+def _group_table(group: type[Any]) -> str:
+    if group is not Inversion:
+        return settings_table(group)
+    return "\n\n".join(
+        f"*{theme[0].upper()}{theme[1:]}*\n\n{settings_table(group, only=keys)}"
+        for theme, keys in THEMES.items()
+    )
 
 
 def _value(value: Any) -> str:
@@ -123,26 +153,28 @@ def methods_table() -> str:
 def method_list() -> str:
     """Every method with its parts and settings."""
     parts = []
-    for name, recipe in METHODS.items():
-        made_of = f"`{recipe.compensator.__name__}` and `{recipe.aggregator.__name__}`"
+    for name, spec in METHODS.items():
+        made_of = f"`{spec.compensator.__name__}` and `{spec.aggregator.__name__}`"
         parts.append(
-            f"### `{name}` {{ #{name} }}\n\n{recipe.does} Paper: {recipe.paper}. "
-            f"Made of {made_of}.{presets_of(recipe)}\n\n"
-            f"{settings_table(recipe.compensator, recipe.aggregator)}"
+            f"### `{name}` {{ #{name} }}\n\n{spec.does} Paper: {spec.paper}. "
+            f"Compensator and aggregator: {made_of}.{presets_of(spec)}\n\n"
+            f"{settings_table(spec.compensator, spec.aggregator)}"
         )
+        if groups := group_tables(spec.compensator):
+            parts.append(groups)
     return "\n\n".join(parts)
 
 
-def presets_of(recipe: MethodSpec) -> str:
+def presets_of(spec: MethodSpec) -> str:
     """A sentence on the presets of a method; nothing where it has none."""
-    return f" Presets: {', '.join(f'`{name}`' for name in recipe.presets)}." * bool(recipe.presets)
+    return f" Presets: {', '.join(f'`{name}`' for name in spec.presets)}." * bool(spec.presets)
 
 
 def method_docstrings() -> str:
     """The docstrings of the modules that methods are made of, formulas included."""
     members: dict[str, list[type[Any]]] = {}
-    for recipe in METHODS.values():
-        for part in (recipe.compensator, recipe.aggregator):
+    for spec in METHODS.values():
+        for part in (spec.compensator, spec.aggregator):
             listed = members.setdefault(part.__module__, [])
             if part not in listed:
                 listed.append(part)

@@ -26,7 +26,7 @@ def test_examples_of_docstrings(name, tmp_path, monkeypatch):
 def test_the_examples_are_found():
     """The test above cannot pass by finding nothing."""
     finder = doctest.DocTestFinder(exclude_empty=True)
-    module = importlib.import_module("unstale.server.server")
-    tested = {t.name for t in finder.find(module) if t.examples}
+    server = importlib.import_module("unstale.server.server")
+    tested = {t.name for t in finder.find(server) if t.examples}
     assert "unstale.server.server.Server" in tested
     assert {"unstale", "unstale.sim.engine", "unstale.cli.main"} <= set(MODULES)

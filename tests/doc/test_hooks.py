@@ -6,7 +6,8 @@ import re
 import pytest
 from doc_pages import PAGES, ROOT, read, without_blocks
 
-from unstale.methods import METHODS
+from unstale.methods import METHODS, Convert
+from unstale.methods.groups import groups_of
 from unstale.sim.latency import ParetoLatency
 
 pytest.importorskip("mkdocs", reason="the pages are built with the extra unstale[docs]")
@@ -52,9 +53,7 @@ FORMULA = re.compile(r"\$\$(.+?)\$\$|(?<![\\$`])\$(?=\S)([^$\n`]+?)(?<=\S)\$", r
 
 def test_every_formula_of_methods_is_understood():
     found = 0
-    for path in (ROOT / "src/unstale").glob("*gregate/*.py"):
-        found += len(_formulas(path.read_text(encoding="utf-8")))
-    for path in (ROOT / "src/unstale/compensate").glob("*.py"):
+    for path in (ROOT / "src/unstale/methods").rglob("*.py"):
         found += len(_formulas(path.read_text(encoding="utf-8")))
     for path in PAGES:
         _formulas(without_blocks(read(path)))
@@ -77,9 +76,19 @@ def test_tables_hold_what_the_code_has():
     assert all(docs for docs in tables.field_docs(ParetoLatency).values())
 
 
+def test_settings_in_groups_have_a_table_for_each_group():
+    listed = tables.make("method_list", None)
+    for name, group in groups_of(Convert).items():
+        assert f"#### `[{name}]`" in listed
+        for field in tables.dataclasses.fields(group):
+            assert f"| `{field.name}` |" in listed
+    assert "Inversion(" not in listed, "a group should not be shown as a default"
+
+
 def test_every_setting_is_explained():
     classes = [cls for kinds in tables.SCENARIO_PARTS.values() for cls in kinds.values()]
-    classes += [part for r in METHODS.values() for part in (r.compensator, r.aggregator)]
+    for spec in METHODS.values():
+        classes += [spec.compensator, spec.aggregator, *groups_of(spec.compensator).values()]
     for cls in classes:
         fields = {field.name for field in tables.dataclasses.fields(cls)}
         assert fields <= set(tables.field_docs(cls)), f"a docstring under each field of {cls}"

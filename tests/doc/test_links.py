@@ -10,7 +10,7 @@ LINK = re.compile(r"(?<!\!)\[[^\]\n]*\]\(([^)\s]+)\)|!\[[^\]\n]*\]\(([^)\s]+)\)"
 CODE = re.compile(r"`([^`\n]+)`")
 TOP = (ROOT, ROOT / "src" / "unstale")
 FOLDERS = ("src", "tests", "docs", "experiments", "benchmarks", "examples", ".ci")
-AREAS = ("compensate", "aggregate", "sim", "data", "models", "experiment", "report", "cli")
+AREAS = tuple(path.parent.name for path in (ROOT / "src" / "unstale").glob("*/__init__.py"))
 FILE = re.compile(r"[\w.-]+\.(?:py|md|toml|yml)|Makefile|LICENSE")
 # Named as examples of what a user may have, or written by a run.
 NOT_OURS = {"config.toml", "my.toml", "sweep.toml", "utils.py", "__init__.py"}
@@ -56,4 +56,4 @@ def test_links_and_paths_are_found():
         '```python title="src/unstale/new.py"\n```\nMake `src/unstale/new.py`.\n'
     )
     assert targets(text) == ["b.md", "i.png"]
-    assert paths(text) == ["compensate/", "local.py", "src/unstale/training/local.py"]
+    assert paths(text) == ["local.py", "methods/", "src/unstale/training/local.py"]

@@ -1,6 +1,7 @@
 """Tables that are written by hand name exactly what the code has."""
 
 import ast
+import dataclasses
 import re
 from pathlib import Path
 from typing import get_args
@@ -11,13 +12,16 @@ from doc_pages import ROOT, read, without_blocks
 import unstale
 from unstale import data
 from unstale.data.checking import Status
-from unstale.methods import METHODS
+from unstale.methods import METHODS, Convert
+from unstale.methods.groups import groups_of
+from unstale.notes import NOTE_KINDS
+from unstale.run_folder.schema import Converted, FellBack, Measured, Nodes, Round
 
 SRC = Path(unstale.__file__).parent
 
 
-def first_cells(text, head):
-    """The code in the first cell of every row of the table whose first column is called `head`."""
+def cells_of(text, head):
+    """The first cell of every row of the table whose first column is called `head`."""
     cells, inside, found = [], False, 0
     for line in [*without_blocks(text).splitlines(), ""]:
         row = re.fullmatch(r"\|\s*(.*?)\s*\|.*", line)
@@ -28,7 +32,13 @@ def first_cells(text, head):
         elif inside and not set(row[1]) <= set(":- "):
             cells.append(row[1])
     assert found == 1, f"one table should begin with the column '{head}', found {found}"
-    return [match[1] for cell in cells for match in [re.match(r"\[?`([^`]+)`", cell)] if match]
+    return cells
+
+
+def first_cells(text, head):
+    """The code that each of these cells begins with."""
+    found = (re.match(r"\[?`([^`]+)`", cell) for cell in cells_of(text, head))
+    return [match[1] for match in found if match]
 
 
 def refusal_codes():
@@ -48,6 +58,45 @@ def test_the_readme_lists_every_method():
 
 def test_every_code_of_a_refusal_is_explained():
     assert sorted(first_cells(read(ROOT / "docs/server.md"), "code")) == sorted(refusal_codes())
+
+
+def test_every_kind_of_note_is_explained():
+    assert sorted(first_cells(read(ROOT / "docs/server.md"), "kind")) == sorted(NOTE_KINDS)
+
+
+def test_every_field_of_a_rounds_line_is_explained():
+    line = Round(
+        1,
+        method="convert",
+        seed=0,
+        converted=(Converted("a", 0.1, 12, warm=True),),
+        fell_back=(FellBack("b", "why"),),
+        gamma={"c": 0.5},
+        measured=(Measured("d", 0.1, 0.2),),
+        awaiting_fit=1,
+        step_seconds=0.1,
+        oracle={"stale_cosine": 0.1, "compensated_cosine": 0.1},
+        metrics={"f1": 0.5},
+        nodes=Nodes(),
+    )
+    cells = cells_of(read(ROOT / "docs/experiments.md"), "field")
+    assert sorted(re.findall("`([^`]+)`", " ".join(cells))) == sorted(line.to_json())
+
+
+def test_every_group_of_convert_is_explained():
+    groups = first_cells(read(ROOT / "docs/conversion.md"), "group")
+    assert groups == list(groups_of(Convert))
+
+
+def test_every_setting_of_a_server_is_explained():
+    settings = {field.name for field in dataclasses.fields(unstale.ServerSettings)}
+    assert set(first_cells(read(ROOT / "docs/server.md"), "setting")) == settings
+
+
+def test_the_glossary_is_in_order():
+    words = re.findall(r"^## (.+)$", read(ROOT / "docs/glossary.md"), re.MULTILINE)
+    assert len(words) > 50
+    assert words == sorted(words, key=lambda word: word.lower().replace("γ (", ""))
 
 
 def test_every_data_set_has_its_source():
