@@ -54,6 +54,7 @@ def test_every_package_is_named():
 
 
 def test_a_stale_update_passes_the_files_up_to_the_average():
+    torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
     local = us.LocalSpec(lr=0.1, epochs=2)
     inputs = us.InputSpec(shape=(4,), classes=2, low=0.0, high=1.0)

@@ -1,6 +1,7 @@
 """What the pages say of Flower is so: diffs are those of the example, and no code is missing."""
 
 import ast
+import inspect
 from pathlib import Path
 from typing import get_args
 
@@ -65,6 +66,13 @@ def test_every_outcome_is_explained():
     from unstale.flower.messages import Outcome
 
     assert rows("outcome") == sorted({*get_args(Outcome)} - {"answered"})
+
+
+def test_every_argument_of_the_strategy_is_explained():
+    pytest.importorskip("flwr")
+    from unstale.flower import Unstale
+
+    assert rows("argument") == sorted(inspect.signature(Unstale).parameters)
 
 
 def test_every_event_is_explained():
