@@ -50,7 +50,6 @@ def run(copy, *words):
     return done.stdout
 
 
-@pytest.mark.slow
 def test_the_method_is_there_and_passes_the_tests(copy):
     assert "rounds = 10.0" in run(copy, "-m", "unstale", "methods", "half_life")
     tests = ["test_conformance.py", "test_exported.py", "test_imports.py", "test_methods.py"]
@@ -62,7 +61,6 @@ def test_the_method_is_there_and_passes_the_tests(copy):
     assert "test_half_life.py" in out
 
 
-@pytest.mark.slow
 def test_it_is_as_clean_as_the_rest(copy):
     pytest.importorskip("ruff")
     files = ["src/unstale/compensate", "src/unstale/methods/registry.py", "tests/unit/compensate"]

@@ -1,7 +1,6 @@
 """A site for the app of blobs, whose nodes are light, so that processes can die often."""
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -13,7 +12,6 @@ from marked_processes import marked
 from records import Records
 
 BLOBS = Path(__file__).parent / "blobs_app"
-sys.path += [str(BLOBS), str(PROBE)]
 
 
 class BlobsSite(Site):

@@ -32,12 +32,10 @@ REFUSED = {
 }
 
 
-def test_a_hostile_node_neither_stops_the_run_nor_moves_the_model(tmp_path, monkeypatch):
+def test_a_hostile_node_neither_stops_the_run_nor_moves_the_model(tmp_path):
     from deployment import open_site
-    from records import Records
-
-    monkeypatch.syspath_prepend(APP)
     from hostile_app.attacks import ATTACKS
+    from records import Records
 
     names = [attack.__name__ for attack in ATTACKS]
     assert names == [*REFUSED]

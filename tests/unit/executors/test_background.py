@@ -209,7 +209,6 @@ def test_wrong_settings_are_refused(wrong):
         us.Background(**wrong)
 
 
-@pytest.mark.slow
 def test_processes_do_the_work_and_may_die():
     with us.Processes(workers=2, threads=1) as executor, us.Background(executor) as background:
         futures = [background.submit(dies_at_seven, None, i) for i in (1, 7, 9, 11)]
@@ -232,7 +231,6 @@ print("leaves")
 """
 
 
-@pytest.mark.slow
 def test_a_program_ends_amid_work():
     done = subprocess.run(  # all of the work would take an hour
         [sys.executable, "-c", LEAVES], capture_output=True, text=True, timeout=120, check=False

@@ -126,7 +126,6 @@ print(us.Server.load(sys.argv[1]).version)
 """
 
 
-@pytest.mark.slow
 def test_kill_9_at_any_moment_leaves_a_checkpoint_that_goes_on_exactly(tmp_path):
     process = start([sys.executable, "-c", KILLED, str(tmp_path)])
     output, _ = process.communicate(timeout=120)

@@ -17,10 +17,11 @@ def test_memory_does_not_grow_with_rounds(simulate):
     )
     for _ in range(300):
         record = simulation.run_round()
-        assert len(simulation._models.versions) <= 5
+        tree, versions = simulation.to_tree()
+        assert len(versions) <= 6  # what clients hold and what the server keeps
         assert record["history"]["versions"] <= 6
-        assert len(simulation._jobs) <= 5
-    assert simulation._lost == []
+        assert len(tree["engine"]["jobs"]) <= 5
+    assert tree["engine"]["lost"] == []
 
 
 def test_a_small_history_falls_back_and_clients_still_train_right(simulate):
@@ -83,8 +84,7 @@ def test_restored_in_the_middle_goes_on_identically(simulate, tmp_path, history,
     found += run(simulation, 14 - len(found))
     assert found == wanted
     assert_identical([simulation.server.params], [undisturbed.server.params])
-    assert simulation._jobs == undisturbed._jobs
-    assert simulation._lost == undisturbed._lost
+    assert simulation.to_tree()[0]["engine"] == undisturbed.to_tree()[0]["engine"]
 
 
 def test_jobs_and_lost_work_are_saved(simulate, tmp_path):
@@ -96,4 +96,4 @@ def test_jobs_and_lost_work_are_saved(simulate, tmp_path):
     assert 0 in versions
     other = simulate(latency=SLOW, availability=away(tmp_path, "5,2,9\n"))
     other.restore(tree, versions)
-    assert (other._jobs, other._lost) == (simulation._jobs, simulation._lost)
+    assert other.to_tree()[0]["engine"] == tree["engine"]

@@ -128,7 +128,6 @@ def test_nothing_is_lost_and_nothing_counts_twice(seed, tmp_path):
     assert server.outstanding == sorted({u.base_version for u in out})
 
 
-@pytest.mark.slow
 def test_over_processes_the_numbers_are_the_same():
     ends = []
     with us.Processes(workers=1, threads=1) as executor:
