@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from unstale import FedAvg, LocalSpec, Server, data, models, only_unique
-from unstale.inversion import InputSpec
+from unstale.inversion import InputSpec, Inversion
 from unstale.methods import Compensator, ConvertAll, FirstOrder
 from unstale.methods.conversion.uniqueness_rules import distances, mean_direction, unit
 from unstale.seeding import derive, numpy_generator
@@ -271,7 +271,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     # Few iterations: who is converted is of interest here, not how well.
-    inner = ConvertAll(warm_iterations=5) if arguments.inner == "convert" else FirstOrder()
+    inner = (
+        ConvertAll(Inversion(warm_iterations=5)) if arguments.inner == "convert" else FirstOrder()
+    )
     results: dict[str, Any] = {}
     for name in arguments.sets.split(","):
         for cohort in arguments.cohorts.split(","):

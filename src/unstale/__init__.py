@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from unstale.inversion import Conversion, InputSpec, Inversion, Surrogate, convert
     from unstale.methods import (
         Aggregator,
+        Budget,
         Compensator,
         Convert,
         Drop,
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
         PolynomialWeight,
         PredictedMove,
         SigmoidWeight,
+        Switching,
         Tiers,
+        Uniqueness,
         chain,
         method,
         only_unique,
@@ -54,6 +57,7 @@ _HOMES = {
     "unstale.inversion": ("Conversion", "InputSpec", "Inversion", "Surrogate", "convert"),
     "unstale.methods": (
         "Aggregator",
+        "Budget",
         "Compensator",
         "Convert",
         "Drop",
@@ -66,7 +70,9 @@ _HOMES = {
         "PolynomialWeight",
         "PredictedMove",
         "SigmoidWeight",
+        "Switching",
         "Tiers",
+        "Uniqueness",
         "chain",
         "method",
         "only_unique",
@@ -90,6 +96,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "Aggregator",
     "Background",
+    "Budget",
     "Compensator",
     "Conversion",
     "Convert",
@@ -122,7 +129,9 @@ __all__ = [
     "ServerView",
     "SigmoidWeight",
     "Surrogate",
+    "Switching",
     "Tiers",
+    "Uniqueness",
     "UnstaleError",
     "Update",
     "chain",

@@ -15,6 +15,8 @@ from unstale.inversion import Fit, InputSpec, Request
 from unstale.params import Params
 from unstale.training.local import LocalSpec
 
+# What tells two updates apart: the client, and the version that it started from.
+Key = tuple[str, int]
 # The memory of a compensator or aggregator: a tree of string-keyed dicts and lists
 # whose leaves are tensors or JSON values. Checkpoints store exactly that.
 State = Mapping[str, Any]
@@ -40,6 +42,11 @@ class Update:
     """How many examples it was trained on."""
     weight: float = 1.0
     """Multiplies `num_examples` in the aggregation; lowered by weighting compensators."""
+
+    @property
+    def key(self) -> Key:
+        """The client and the base version; the server accepts one update for each."""
+        return self.client_id, self.base_version
 
     def staleness(self, version: int) -> int:
         """Return τ, by how many versions the update is behind `version`."""
@@ -81,20 +88,34 @@ class Note:
     client_id: str
     base_version: int
     detail: Mapping[str, Any] = field(default_factory=dict)
-    """Numbers and words about it, such as the weight, or why it fell back; of some conversions
-    also `curve`, pairs of iteration and loss."""
+    """Numbers and words about it, such as the weight, or the reason of a fallback. Some
+    conversions also have `curve`: pairs of iteration and loss."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
-    """What was done for an update ahead of the round in which it takes part."""
+class PrefitResult:
+    """A surrogate that was fitted before the round that needs it."""
 
     request: Request
-    """What was asked when it came."""
+    """The update that it was fitted to, as it came."""
     fit: Fit
-    """The surrogate that was found, or why there is none."""
+    """The surrogate, or why there is none."""
     since: int
-    """The version at which it came; it has waited since."""
+    """The version at which the update came; it has been awaiting its fit since."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingTools:
+    """What the server lends to methods that train the model themselves."""
+
+    model: nn.Module | None = None
+    """The structure of the model; its own weights are not used."""
+    inputs: InputSpec | None = None
+    """What one input of the model looks like."""
+    executor: Executor | None = None
+    """Where independent pieces of work are computed; None for this process."""
+    prefits: Mapping[Key, PrefitResult] = field(default_factory=dict)
+    """Surrogates that were fitted ahead, by the key of their update."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,16 +132,10 @@ class ServerView:
     """The recipe that clients were told to run."""
     rng: torch.Generator
     """The only source of randomness; the same for the same seed and version."""
-    model: nn.Module | None = None
-    """The structure of the model, for methods that train it themselves."""
-    inputs: InputSpec | None = None
-    """What one input of the model looks like, for methods that make their own."""
-    kept: frozenset[int] = frozenset()
+    kept_versions: frozenset[int] = frozenset()
     """The versions that `history` still has: what belongs to others may be forgotten."""
-    executor: Executor | None = None
-    """Where work that falls into parts may be done; None for here."""
-    prepared: Mapping[tuple[str, int], Prepared] = field(default_factory=dict)
-    """What was done ahead, by client and base version."""
+    tools: TrainingTools = field(default_factory=TrainingTools)
+    """For methods that train the model themselves."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -39,7 +39,10 @@ def run(executor):
     with torch.no_grad():
         for i, p in enumerate(model.parameters()):
             p.copy_(0.4 * torch.randn(p.shape, generator=generator(i, "weights")))
-    method = us.method("convert", iterations=5, warm_iterations=3, sparsity=0, max_loss=9.0)
+    method = us.method(
+        "convert",
+        inversion={"iterations": 5, "warm_iterations": 3, "sparsity": 0, "max_loss": 9.0},
+    )
     server = us.Server(model, method, local=LOCAL,
                        inputs=us.InputSpec((4,), 3, 0.0, 1.0), executor=executor)
     told, kinds = [], []

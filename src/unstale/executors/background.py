@@ -44,7 +44,8 @@ class Background:
         at_once: How much is taken at once; as much as there are workers when not given.
             More pays on a GPU, which fits several updates in little more than the time of
             one; all of them are ready when the last one is.
-        max_held: How many updates a server lets wait; others are converted in the step.
+        max_waiting: How many updates of a server may await their fit; others are converted in
+            the step.
 
     Example:
         >>> def doubled(shared, items):
@@ -60,9 +61,13 @@ class Background:
         executor: Executor | None = None,
         threads: int | None = None,
         at_once: int | None = None,
-        max_held: int = 100,
+        max_waiting: int = 100,
     ) -> None:
-        for name, value in (("threads", threads), ("at_once", at_once), ("max_held", max_held)):
+        for name, value in (
+            ("threads", threads),
+            ("at_once", at_once),
+            ("max_waiting", max_waiting),
+        ):
             if value is not None and (type(value) is not int or value < 1):
                 raise ConfigError(
                     f"Background: `{name}` should be a positive integer. Found {value!r}."
@@ -72,7 +77,7 @@ class Background:
                 "Background: `executor` should have `workers`, `map` and `close`, as "
                 f"Processes and OnRay do. Found {executor!r}."
             )
-        self.max_held = max_held
+        self.max_waiting = max_waiting
         self._executor = executor if executor is not None else Inline()
         self._threads = threads
         self._at_once = at_once

@@ -11,6 +11,7 @@ from unstale import data, models
 from unstale.errors import ConfigError, UnknownNameError
 from unstale.experiment.strict import build, build_kind, checked_table, fit
 from unstale.methods import METHODS, Method, method
+from unstale.methods.groups import groups_of
 from unstale.server.checks import Limits
 from unstale.server.history import HistorySpec
 from unstale.sim import ScenarioSpec, availability, cohort, drift, latency, partition
@@ -219,11 +220,22 @@ def _methods(value: object) -> tuple[MethodConfig, ...]:
 
 def _settings(name: str, table: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return a method's settings in the types of their fields; unknown ones fail later."""
-    recipe = METHODS[name]
-    hints = {
-        **typing.get_type_hints(recipe.aggregator),
-        **typing.get_type_hints(recipe.compensator),
-    }
+    spec = METHODS[name]
+    parts: tuple[type[Any], ...] = (spec.aggregator, spec.compensator)
+    hints = {key: hint for part in parts for key, hint in typing.get_type_hints(part).items()}
+    groups = {key: group for part in parts for key, group in groups_of(part).items()}
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        place = f"{where}.{key}"
+        if key in groups:
+            own = typing.get_type_hints(groups[key])
+            found[key] = _typed_table(checked_table(value, place), own, place)
+        else:
+            found |= _typed_table({key: value}, hints, where)
+    return found
+
+
+def _typed_table(table: Mapping[str, Any], hints: Mapping[str, Any], where: str) -> dict[str, Any]:
     return {
         key: fit(value, hints[key], f"{where}.{key}") if key in hints else value
         for key, value in table.items()

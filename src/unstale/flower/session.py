@@ -99,7 +99,7 @@ class Session:
             "version": report.version,
             "updates": [list(key) for key in taken],
             # Of these and earlier ones, those that still wait for their conversion.
-            "held": [list(key) for key in self.server.held],
+            "held": [list(key) for key in self.server.awaiting_fit],
             "arrivals": report.arrivals,
             "changed": report.changed,
             "refused": dict(report.refused),

@@ -12,10 +12,45 @@ from unstale.training.local import LocalSpec
 
 OPTIMIZERS = ("adam", "signed")
 
+# The settings by theme, for people who look for one; a test compares this with the fields.
+THEMES: dict[str, tuple[str, ...]] = {
+    "the surrogate": (
+        "sample_share",
+        "min_samples",
+        "max_samples",
+        "start",
+        "noise",
+        "bounded",
+    ),
+    "what is fitted": ("objective", "sparsity", "history", "tv"),
+    "the optimizer": (
+        "optimizer",
+        "lr",
+        "label_lr",
+        "warm_lr",
+        "schedule",
+        "shrink_steps_below",
+    ),
+    "when it stops": (
+        "iterations",
+        "warm_iterations",
+        "warm_min_iterations",
+        "good_loss",
+        "patience",
+        "tolerance",
+        "max_lr_cuts",
+        "max_seconds",
+    ),
+    "what is trusted": ("restart_loss", "max_loss", "residual"),
+    "batching": ("at_once",),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Inversion:
-    """How a surrogate is fitted to a client's updates.
+    """The settings of an inversion: how a surrogate is fitted to a client's updates.
+
+    `THEMES` lists them by theme, as `unstale methods convert` shows them.
 
     Memory: fitting h updates of w weights to n samples with k local steps holds the
     graphs of h·k steps, and 2·h·w numbers and h·w bits besides, for each client at once.
@@ -27,66 +62,76 @@ class Inversion:
         225
     """
 
+    # --- the surrogate
     sample_share: float = 0.5
     """Samples of the surrogate as a share of the client's `num_examples`."""
     min_samples: int = 16
-    """The least samples a surrogate has."""
+    """The fewest samples of a surrogate."""
     max_samples: int = 128
-    """The most samples a surrogate has."""
-    iterations: int = 150
-    """The most iterations of a client's first inversion."""
-    warm_iterations: int = 25
-    """The most iterations where the client's last surrogate is improved."""
-    warm_min_iterations: int = 12
-    """After so many of those a good fit is left as it is."""
-    good_loss: float = 0.05
-    """A fit of this loss (for each term of the objective) is good; 0: none ever is."""
-    objective: str = "l2"
-    """`l1`, `l2`, `cosine`, or a sum such as `l1+cosine`."""
-    optimizer: str = "adam"
-    """`adam`, or `signed`: Adam on the signs of the gradient."""
-    lr: float = 0.05
-    """Adam's step for inputs, as a share of their range where they are bounded."""
-    label_lr: float = 0.5
-    """Adam's step for label logits."""
-    warm_lr: float = 1.0
-    """Both steps are multiplied by this where a surrogate is improved."""
-    shrink_steps_below: float = 0.1
-    """Below this loss (for each term of the objective) steps shrink in proportion to it: large
-    ones find the way, small ones the place; 0: never."""
-    schedule: str = "constant"
-    """How steps fall, cuts apart: `constant`, `cosine`, `paper` (a tenth at 3/8, 5/8, 7/8)."""
+    """The most samples of a surrogate."""
     start: str = "grey"
-    """Where a first surrogate begins: `grey` (`InputSpec.middle`), `halfway` (between the
+    """Where a first surrogate starts: `grey` (at `InputSpec.middle`), `halfway` (between the
     bounds), `zeros` or `gaussian`."""
     noise: float = 0.05
-    """The noise of the start, as a share of the inputs' range."""
+    """Standard deviation of the noise added to the start, as a share of the inputs' range."""
     bounded: bool = True
-    """Whether inputs are kept within the bounds of the data."""
+    """Whether inputs are clamped to the bounds of the data."""
+    # --- what is fitted
+    objective: str = "l2"
+    """Disparity between the surrogate's update and the client's: `l1`, `l2`, `cosine`, or a
+    sum such as `l1+cosine`."""
     sparsity: float = 0.95
-    """The share of an update's entries that is left out, smallest first; 0 keeps all."""
+    """Share of the update's entries that the objective ignores, smallest first; 0 uses all."""
     history: int = 1
     """How many of the client's last updates are fitted at once, the newest among them."""
     tv: float = 0.0
-    """The weight of total variation (in units of the range) beside the objective."""
-    patience: int = 10
-    """Every so many iterations a loss that has stopped falling is acted on; 0: never."""
-    tolerance: float = 0.05
-    """A loss that fell by less than this share over `patience` has stopped falling."""
-    max_lr_cuts: int = 2
-    """How often the steps are cut on a plateau before the next one ends the inversion."""
-    restart_loss: float = 0.2
-    """A warm fit above this (for each term of the objective) is tried anew from a cold start; 0:
+    """Weight of the total variation of the inputs, added to the objective."""
+    # --- the optimizer
+    optimizer: str = "adam"
+    """`adam`, or `signed`: Adam on the signs of the gradient."""
+    lr: float = 0.05
+    """Learning rate of inputs, as a share of their range where they are bounded."""
+    label_lr: float = 0.5
+    """Learning rate of the label logits."""
+    warm_lr: float = 1.0
+    """Both learning rates are multiplied by this in a warm fit."""
+    schedule: str = "constant"
+    """Learning-rate schedule; plateau cuts apply on top: `constant`, `cosine`, or `paper` (a
+    tenth at 3/8, 5/8 and 7/8 of the iterations)."""
+    shrink_steps_below: float = 0.1
+    """Below this loss (for each term of the objective) steps scale with loss / threshold; 0:
     never."""
-    max_loss: float = 0.3
-    """A fit above this (for each term of the objective) has failed; no change scores 1."""
-    residual: bool = True
-    """Whether an estimate also carries what the surrogate does not explain of the update, as
-    far as the explained part lives on."""
+    # --- when it stops
+    iterations: int = 150
+    """The most iterations of a client's first (cold) fit."""
+    warm_iterations: int = 25
+    """The most iterations of a warm fit, which improves the client's last surrogate."""
+    warm_min_iterations: int = 12
+    """A warm fit with a loss of at most `good_loss` stops after this many iterations."""
+    good_loss: float = 0.05
+    """The loss (for each term of the objective) at which a warm fit is good; 0: never."""
+    patience: int = 10
+    """Iterations between two checks for a plateau; 0: never checked."""
+    tolerance: float = 0.05
+    """A plateau: the loss fell by less than this share over `patience` iterations."""
+    max_lr_cuts: int = 2
+    """How often a plateau cuts the learning rate to 0.3 of it; the next plateau ends the fit."""
     max_seconds: float | None = None
-    """Seconds that one client's inversion may take; results then depend on the machine."""
+    """Seconds that one client's fit may take; no bound when not given. With a bound results
+    depend on the machine."""
+    # --- what is trusted
+    restart_loss: float = 0.2
+    """A warm fit above this loss (for each term of the objective) is tried again from a cold
+    start, and the better one counts; 0: never."""
+    max_loss: float = 0.3
+    """A fit above this loss (for each term of the objective) has failed; a surrogate that
+    changes nothing has a loss of 1."""
+    residual: bool = True
+    """Whether the part of the update that the surrogate does not explain is added back to the
+    estimate, scaled by γ: U(w_t) + γ·(Δ − U(w_0)), see `with_residual`."""
+    # --- batching
     at_once: int = 16
-    """The most clients that are solved at once, which bounds the memory."""
+    """The most clients that are fitted at once, which bounds the memory."""
 
     def __post_init__(self) -> None:
         def require(holds: bool, rule: str, found: object) -> None:

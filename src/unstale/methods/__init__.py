@@ -4,10 +4,13 @@ from unstale.methods.aggregate import Aggregator, FedAvg, Tiers
 from unstale.methods.base import Compensator, Stateless, fall_back, per_update
 from unstale.methods.chain import Chain, chain
 from unstale.methods.conversion import (
+    Budget,
     Convert,
     ConvertAll,
     OnlyUnique,
     SwitchBack,
+    Switching,
+    Uniqueness,
     only_unique,
     switch_back,
 )
@@ -26,6 +29,7 @@ from unstale.methods.weighting import (
 __all__ = [
     "METHODS",
     "Aggregator",
+    "Budget",
     "Chain",
     "Compensator",
     "Convert",
@@ -44,7 +48,9 @@ __all__ = [
     "SigmoidWeight",
     "Stateless",
     "SwitchBack",
+    "Switching",
     "Tiers",
+    "Uniqueness",
     "as_method",
     "chain",
     "fall_back",

@@ -1,15 +1,15 @@
-"""What a compensator is, and the common shape of those that treat updates one by one.
+"""The compensator protocol, and what compensators share.
 
 A compensator is a frozen dataclass of settings. What it remembers lives in the
 state that `init` makes and `apply` passes on, so that saving, resuming and
-replaying need nothing from the compensator itself.
+replaying need nothing from the compensator itself. `Stateless` and `per_update`
+serve those that treat updates one by one; `Wrapper` is a compensator around others.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
 from unstale.errors import ConfigError
-from unstale.inversion import Surrogate
 from unstale.updates import Note, Outcome, ServerView, State, Update
 
 # What becomes of one stale update: the update to go on with (None: dropped) and a note.
@@ -41,19 +41,18 @@ class Compensator(Protocol):
 
 
 @runtime_checkable
-class HoldsSurrogates(Protocol):
-    """A compensator that makes surrogates, or wraps one that does."""
+class Wrapper(Protocol):
+    """A compensator made of others. Whoever looks for a part inside needs these two."""
 
-    def surrogates(self, state: State) -> Mapping[str, Surrogate]:
-        """Return the surrogates in its memory, by client."""
+    def parts(self, state: State) -> Sequence[tuple[Compensator, State]]:
+        """Return the wrapped compensators, each with its part of the memory."""
         ...
 
-
-def surrogates_of(compensator: Compensator, state: State) -> dict[str, Surrogate]:
-    """Return the surrogates that a compensator keeps, by client; none where it makes none."""
-    if not isinstance(compensator, HoldsSurrogates):
-        return {}
-    return dict(compensator.surrogates(state))
+    def reached_by(
+        self, update: Update, state: State, view: ServerView
+    ) -> Iterator[tuple[Compensator, State]]:
+        """Yield the wrapped compensators that would get this update as it came, in order."""
+        ...
 
 
 class Stateless:
@@ -101,3 +100,28 @@ def fall_back(update: Update, fallback: str, why: str) -> tuple[Update | None, N
     """Keep the update as it came, or drop it, and say so in a note."""
     note = Note("fallback", update.client_id, update.base_version, {"did": fallback, "reason": why})
     return (update if fallback == "keep" else None), note
+
+
+# --- for wrappers ------------------------------------------------------------------------
+
+
+def check_inner(wrapper: str, inner: object) -> None:
+    """Raise unless a compensator is wrapped."""
+    if not isinstance(inner, Compensator):
+        raise ConfigError(
+            f"{wrapper}: `inner` should be a compensator (with `lookback`, `init` and `apply`). "
+            f"Found {inner!r}."
+        )
+
+
+def in_order(updates: Iterable[Update], arrived: Sequence[Update]) -> tuple[Update, ...]:
+    """Return updates in the order in which they arrived."""
+    place = {update.key: i for i, update in enumerate(arrived)}
+    return tuple(sorted(updates, key=lambda u: place.get(u.key, len(place))))
+
+
+def is_kept(view: ServerView, version: int) -> bool:
+    """Tell whether the server still has a version, so that updates from it may come."""
+    if view.kept_versions:
+        return version in view.kept_versions
+    return view.history(version) is not None  # a view made by hand may not say

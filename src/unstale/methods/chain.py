@@ -1,12 +1,10 @@
-"""Compensators made of compensators."""
+"""Compensators applied one after the other."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from unstale.errors import ConfigError
-from unstale.inversion import Surrogate
-from unstale.methods.base import Compensator, surrogates_of
-from unstale.methods.conversion.prefit import Preparation, Prepares
+from unstale.methods.base import Compensator
 from unstale.updates import Note, Outcome, ServerView, State, Update
 
 
@@ -14,11 +12,11 @@ from unstale.updates import Note, Outcome, ServerView, State, Update
 class Chain:
     """Applies compensators one after the other; made by `chain`."""
 
-    parts: tuple[Compensator, ...]
+    compensators: tuple[Compensator, ...]
     """The compensators, first to last."""
 
     def __post_init__(self) -> None:
-        for part in self.parts:
+        for part in self.compensators:
             if not isinstance(part, Compensator):
                 raise ConfigError(
                     "chain: every part should be a compensator (with `lookback`, `init` and "
@@ -28,37 +26,30 @@ class Chain:
     @property
     def lookback(self) -> int:
         """The most that any part reads."""
-        return max((part.lookback for part in self.parts), default=0)
+        return max((part.lookback for part in self.compensators), default=0)
 
     def init(self) -> State:
         """Return the parts' memories, in order."""
-        return {"parts": [part.init() for part in self.parts]}
+        return {"parts": [part.init() for part in self.compensators]}
 
-    def surrogates(self, state: State) -> dict[str, Surrogate]:
-        """Return those of all parts; of two for one client, the later part's."""
-        found: dict[str, Surrogate] = {}
-        for part, memory in zip(self.parts, state["parts"], strict=True):
-            found |= surrogates_of(part, memory)
-        return found
+    def parts(self, state: State) -> Sequence[tuple[Compensator, State]]:
+        """Return the parts, each with its memory."""
+        return list(zip(self.compensators, state["parts"], strict=True))
 
-    def prepare(self, update: Update, state: State, view: ServerView) -> Preparation | None:
-        """Return what the first part that prepares anything does.
-
-        Nothing where a part before it drops the update, or corrects it for a version that
-        will have passed.
-        """
-        for part, memory in zip(self.parts, state["parts"], strict=True):
-            if isinstance(part, Prepares):
-                return part.prepare(update, memory, view)
+    def reached_by(
+        self, update: Update, state: State, view: ServerView
+    ) -> Iterator[tuple[Compensator, State]]:
+        """Yield parts up to the first one that drops the update or changes its delta."""
+        for part, memory in self.parts(state):
+            yield part, memory
             left = part.apply([update], memory, view).updates
             if len(left) != 1 or left[0].delta is not update.delta:
-                return None
-        return None
+                return
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
         """Hand each part the updates that the one before returned."""
         current, states, notes = tuple(updates), [], list[Note]()
-        for part, memory in zip(self.parts, state["parts"], strict=True):
+        for part, memory in self.parts(state):
             outcome = part.apply(current, memory, view)
             current = outcome.updates
             states.append(outcome.state)
@@ -66,12 +57,12 @@ class Chain:
         return Outcome(current, {"parts": states}, tuple(notes))
 
 
-def chain(*parts: Compensator) -> Chain:
-    """Return the compensator that applies `parts` in order.
+def chain(*compensators: Compensator) -> Chain:
+    """Return the compensator that applies others in order.
 
     Example:
         >>> from unstale.methods import Drop, PolynomialWeight
         >>> chain(Drop(max_staleness=50), PolynomialWeight(a=0.5)).lookback
         0
     """
-    return Chain(tuple(parts))
+    return Chain(tuple(compensators))

@@ -6,18 +6,20 @@ classes that are registered can be named; nothing is imported by name.
 """
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from unstale.errors import CheckpointError
 from unstale.methods.chain import Chain
 from unstale.methods.conversion import ConvertAll, OnlyUnique, SwitchBack
+from unstale.methods.groups import groups_of
 from unstale.methods.registry import METHODS, Method
 
 
 def _known() -> dict[str, type[Any]]:
     classes: list[type[Any]] = [Chain, ConvertAll, OnlyUnique, SwitchBack]
-    for recipe in METHODS.values():
-        classes += [recipe.compensator, recipe.aggregator]
+    for spec in METHODS.values():
+        classes += [spec.compensator, spec.aggregator, *groups_of(spec.compensator).values()]
     return {cls.__name__: cls for cls in classes}
 
 
@@ -30,6 +32,8 @@ def describe(part: Any) -> Any:
         return {"part": type(part).__name__, "settings": fields}
     if isinstance(part, tuple | list):
         return [describe(item) for item in part]
+    if isinstance(part, Mapping):
+        return {"table": {str(key): describe(item) for key, item in part.items()}}
     if part is None or isinstance(part, bool | int | float | str):
         return part
     return {"part": None, "was": type(part).__name__}
@@ -45,6 +49,8 @@ def rebuild(value: Any) -> Any:
         return tuple(rebuild(item) for item in value)
     if not isinstance(value, dict):
         return value
+    if "table" in value:
+        return {key: rebuild(item) for key, item in value["table"].items()}
     cls = _known().get(value["part"]) if value["part"] else None
     if cls is None:
         raise CheckpointError(

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from unstale.errors import ConfigError, UnknownNameError
-from unstale.inversion.settings import PRESETS
 from unstale.methods.aggregate import Aggregator, FedAvg, Tiers
 from unstale.methods.base import Compensator
 from unstale.methods.conversion.convert import Convert
+from unstale.methods.conversion.settings import PRESETS
 from unstale.methods.drop import Drop
 from unstale.methods.first_order import FirstOrder
+from unstale.methods.groups import make_part, merged
 from unstale.methods.identity import Identity
 from unstale.methods.prediction import PredictedMove
 from unstale.methods.weighting import (
@@ -71,7 +72,7 @@ class MethodSpec:
 METHODS: dict[str, MethodSpec] = {}
 
 
-def register(name: str, recipe: MethodSpec, *, force: bool = False) -> None:
+def register(name: str, spec: MethodSpec, *, force: bool = False) -> None:
     """Add a method by name; an existing one is replaced only with `force`.
 
     Raises:
@@ -83,21 +84,32 @@ def register(name: str, recipe: MethodSpec, *, force: bool = False) -> None:
         )
     own = [
         {f.name for f in dataclasses.fields(part)}  # type: ignore[arg-type]
-        for part in (recipe.compensator, recipe.aggregator)
+        for part in (spec.compensator, spec.aggregator)
     ]
     if shared := own[0] & own[1]:
         raise ConfigError(
             f"Method '{name}': compensator and aggregator should have settings of different "
             f"names. Both have {sorted(shared)}."
         )
-    METHODS[name] = recipe
+    METHODS[name] = spec
+
+
+def find(name: str) -> MethodSpec:
+    """Return how the method of that name is made.
+
+    Raises:
+        UnknownNameError: If there is no such method; names the nearest.
+    """
+    if name not in METHODS:
+        raise UnknownNameError("A method", name, METHODS)
+    return METHODS[name]
 
 
 def method(name: str, **settings: Any) -> Method:
     """Return the method of that name with the given settings.
 
-    A method that has presets takes `preset="name"` among its settings; what is given
-    beside it goes before.
+    Settings in groups are given as tables: `inversion={"sparsity": 0}`. A method that has
+    presets takes `preset="name"` among its settings; what is given beside it goes before.
 
     Raises:
         UnknownNameError: If there is no such method or setting; names the nearest.
@@ -106,25 +118,17 @@ def method(name: str, **settings: Any) -> Method:
         >>> method("first_order", lam=0.5).compensator
         FirstOrder(lam=0.5, fallback='keep')
     """
-    if name not in METHODS:
-        raise UnknownNameError("A method", name, METHODS)
-    recipe = METHODS[name]
-    known = {*recipe.fields(), *(["preset"] if recipe.presets else [])}
+    spec = find(name)
+    known = {*spec.fields(), *(["preset"] if spec.presets else [])}
     for key in settings:
         if key not in known:
             raise UnknownNameError(f"A setting of method '{name}'", key, known)
-    if (chosen := settings.get("preset")) is not None and chosen not in recipe.presets:
-        raise UnknownNameError(f"A preset of method '{name}'", str(chosen), recipe.presets)
-    values = {**recipe.presets.get(chosen or "", {}), **settings}
-
-    def make(part: type[Any]) -> Any:
-        names = {f.name for f in dataclasses.fields(part)}
-        try:
-            return part(**{k: v for k, v in values.items() if k in names})
-        except TypeError as error:  # a value of the wrong type, met in a comparison
-            raise ConfigError(f"Method '{name}': {error}. Found settings {settings}.") from error
-
-    return Method(make(recipe.compensator), make(recipe.aggregator), name, settings, recipe.delayed)
+    if (chosen := settings.get("preset")) is not None and chosen not in spec.presets:
+        raise UnknownNameError(f"A preset of method '{name}'", str(chosen), spec.presets)
+    values = merged(spec.presets.get(chosen or "", {}), settings)
+    compensator = make_part(spec.compensator, values, name)
+    aggregator = make_part(spec.aggregator, values, name)
+    return Method(compensator, aggregator, name, settings, spec.delayed)
 
 
 def as_method(value: str | Method) -> Method:

@@ -1,4 +1,4 @@
-"""Updates that were accepted and wait until what can be done ahead for them is done."""
+"""Accepted updates waiting for their background fit."""
 
 import logging
 import math
@@ -9,41 +9,35 @@ from dataclasses import dataclass
 from torch import nn
 
 from unstale.errors import ConfigError, ModelError
-from unstale.executors.background import Background
+from unstale.executors import Background
 from unstale.inversion import Fit
 from unstale.methods.conversion.parallel import structure_of
-from unstale.methods.conversion.prefit import Preparation, fit_ahead
-from unstale.updates import Prepared, Update
+from unstale.methods.conversion.prefit import FitJob, compute_fits
+from unstale.updates import Key, PrefitResult, Update
 
 log = logging.getLogger(__name__)
 
-# An update's client and base version.
-Key = tuple[str, int]
-# What can be done ahead for an update that came at a version; None for nothing.
-Prepare = Callable[[Update, int], Preparation | None]
+# The fit that can be computed for an update that came at a version; None for none.
+JobOf = Callable[[Update, int], FitJob | None]
 
 
 @dataclass(slots=True, eq=False)
 class _Entry:
     update: Update
     since: int
-    preparation: Preparation | None = None
-    """None until it is begun."""
+    job: FitJob | None = None
+    """None until its fit is begun."""
     future: Future[Fit] | None = None
 
-    @property
-    def key(self) -> Key:
-        return self.update.client_id, self.update.base_version
 
+class AwaitingFit:
+    """The updates that wait for their fit, in the order in which they came.
 
-class Held:
-    """The updates that wait, in the order in which they came.
-
-    Of each client one is fitted at a time, the oldest first, and the next one is begun
-    when that one has taken part in a round: it starts from what was found for it.
+    Of each client one update is fitted at a time, the oldest first. The next one is begun
+    when that one has taken part in a round, since it starts from the surrogate found for it.
 
     Args:
-        background: Where fits are made; None where nothing is held.
+        background: Where fits are computed; None where no update ever waits.
         model: The model's structure.
     """
 
@@ -62,79 +56,81 @@ class Held:
 
     @property
     def keys(self) -> list[Key]:
-        """Return who waits: client and base version."""
+        """Who waits: client and base version."""
         return list(self._entries)
 
     def versions(self, without: Collection[Key] = ()) -> set[int]:
         """Return the base versions of those that wait, some left out."""
         return {key[1] for key in self._entries if key not in without}
 
-    def take(self, update: Update, since: int, prepare: Prepare) -> bool:
-        """Hold an update if there is something to prepare and room for it."""
-        if self._background is None or len(self) >= self._background.max_held:
+    def take(self, update: Update, since: int, job_of: JobOf) -> bool:
+        """Let an update wait if there is a fit to compute and room for it."""
+        if self._background is None or len(self) >= self._background.max_waiting:
             return False
         entry = _Entry(update, since)
-        if not self._is_next(entry) or self._begin(entry, prepare):
-            self._entries[entry.key] = entry
+        if not self._is_next(entry) or self._begin(entry, job_of):
+            self._entries[update.key] = entry
             return True
         return False
 
-    def resume(self, waiting: Iterable[tuple[Update, int]], prepare: Prepare) -> list[Update]:
-        """Hold what was held when a server was saved; return those for the next step."""
-        return [update for update, since in waiting if not self.take(update, since, prepare)]
+    def resume(self, waiting: Iterable[tuple[Update, int]], job_of: JobOf) -> list[Update]:
+        """Let those wait that did when a server was saved; return the others."""
+        return [update for update, since in waiting if not self.take(update, since, job_of)]
 
-    def ready(self) -> dict[Key, tuple[Update, Prepared | None]]:
-        """Return those whose preparation has ended, well or not; they still count as held."""
+    def ready(self) -> dict[Key, tuple[Update, PrefitResult | None]]:
+        """Return those whose fit has ended, well or not; they count as waiting until `drop`."""
         return {
-            key: (entry.update, _outcome(entry))
+            key: (entry.update, _result(entry))
             for key, entry in self._entries.items()
             if entry.future is not None and entry.future.done()
         }
 
-    def drop(self, keys: Iterable[Key], prepare: Prepare) -> list[Update]:
-        """Let those go that have taken part; begin what waited for them.
+    def drop(self, keys: Iterable[Key], job_of: JobOf) -> list[Update]:
+        """Let those go that have taken part in a round, and begin the fits they held up.
 
         Returns:
-            Updates for which there is nothing to prepare any more: they are for the next step.
+            Updates that no longer need a fit: they are for the next step.
         """
         for key in keys:
             del self._entries[key]
         left: list[Update] = []
         for entry in list(self._entries.values()):
-            if entry.future is None and self._is_next(entry) and not self._begin(entry, prepare):
-                del self._entries[entry.key]
+            if entry.future is None and self._is_next(entry) and not self._begin(entry, job_of):
+                del self._entries[entry.update.key]
                 left.append(entry.update)
         return left
 
     def _is_next(self, entry: _Entry) -> bool:
         """Tell whether no earlier update of the same client waits."""
-        first = next((e for e in self._entries.values() if e.key[0] == entry.key[0]), entry)
-        return first is entry
+        client = entry.update.client_id
+        same = (e for e in self._entries.values() if e.update.client_id == client)
+        return next(same, entry) is entry
 
-    def _begin(self, entry: _Entry, prepare: Prepare) -> bool:
+    def _begin(self, entry: _Entry, job_of: JobOf) -> bool:
         if self._background is None:
             return False
         try:
-            entry.preparation = prepare(entry.update, entry.since)
+            entry.job = job_of(entry.update, entry.since)
         except Exception as error:  # the step will meet it again, where it can be told
-            log.warning("The update of '%s' could not be prepared: %s", entry.key[0], error)
-        if entry.preparation is None:
+            client = entry.update.client_id
+            log.warning("No fit could be begun for the update of '%s': %s", client, error)
+        if entry.job is None:
             return False
-        entry.future = self._background.submit(fit_ahead, self._structure, entry.preparation)
+        entry.future = self._background.submit(compute_fits, self._structure, entry.job)
         return True
 
 
-def _outcome(entry: _Entry) -> Prepared | None:
-    """Return what came of a preparation; None for an update to be converted in the step."""
-    if entry.future is None or entry.preparation is None or entry.future.cancelled():
+def _result(entry: _Entry) -> PrefitResult | None:
+    """Return what came of a fit; None for an update that is to be converted in the step."""
+    if entry.future is None or entry.job is None or entry.future.cancelled():
         return None
     error = entry.future.exception()
     if error is None:
         fit = entry.future.result()
     elif isinstance(error, ConfigError | ModelError):
-        return None  # to be mended by whoever wrote it: the step raises it
+        return None  # a mistake in the settings or the model: the step raises it
     else:
         reason = f"the fit in the background failed: {str(error) or type(error).__name__}"
-        log.warning("For client '%s' %s", entry.key[0], reason)
+        log.warning("For client '%s' %s", entry.update.client_id, reason)
         fit = Fit(None, math.nan, (), 0.0, reason=reason)
-    return Prepared(entry.preparation.request, fit, entry.since)
+    return PrefitResult(entry.job.request, fit, entry.since)

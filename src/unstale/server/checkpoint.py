@@ -34,7 +34,7 @@ from unstale.server.tree import put_tensors, take_tensors
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 KEPT = 2
 
 ReadParams = Callable[[], Params]
@@ -172,7 +172,10 @@ def _read_sound(path: Path) -> dict[str, Any]:
     if digest != _digest(content):
         raise CheckpointError("its content does not match its digest")
     if content["format"] != FORMAT:
-        raise CheckpointError(f"its format is {content['format']}, this version reads {FORMAT}")
+        raise CheckpointError(
+            f"its format is {content['format']} and this version of Unstale reads {FORMAT}. Load "
+            "it with the version that wrote it, or start a new run"
+        )
     for name, expected in content["files"].items():
         if sha256_of(path.parent / name) != expected:
             raise CheckpointError(f"{name} is not as it was written")

@@ -15,12 +15,11 @@ from unstale.executors.background import Background
 from unstale.inversion import InputSpec, Surrogate
 from unstale.methods import Compensator, Method
 from unstale.methods.aggregate import Aggregator
-from unstale.methods.base import surrogates_of
-from unstale.methods.conversion.prefit import Preparation, preparation_of
+from unstale.methods.conversion.prefit import FitJob, fit_job_of, surrogates_of
 from unstale.methods.description import describe_method
 from unstale.params import Params, clone, params_of
 from unstale.seeding import generator
-from unstale.server.awaiting_fit import Held
+from unstale.server.awaiting_fit import AwaitingFit
 from unstale.server.checkpoint import Checkpoints, ReadParams
 from unstale.server.checks import Limits, check_update, is_client_id, refuse, shown
 from unstale.server.history import History, HistorySpec
@@ -31,7 +30,7 @@ from unstale.server.settings import ServerSettings
 from unstale.server.step import ServerState, initial_state, step
 from unstale.training.local import LocalSpec
 from unstale.training.model_checks import check_model
-from unstale.updates import Receipt, ServerView, Update
+from unstale.updates import Key, Receipt, ServerView, TrainingTools, Update
 
 
 class Server:
@@ -123,8 +122,8 @@ class Server:
         self._state = state
         self._history = History(settings.history, self.method.compensator.lookback)
         self._tickets = Tickets()
-        self._pending: dict[tuple[str, int], Update] = {}
-        self._held = Held(settings.background, model)
+        self._pending: dict[Key, Update] = {}
+        self._awaiting = AwaitingFit(settings.background, model)
         self._refused: Counter[str] = Counter()
         self._checkpoints: dict[Path, Checkpoints] = {}
         self._lock = threading.RLock()
@@ -181,10 +180,10 @@ class Server:
             return sorted(self._tickets.outstanding())
 
     @property
-    def held(self) -> list[tuple[str, int]]:
-        """The accepted updates that wait for their surrogates: client and base version."""
+    def awaiting_fit(self) -> list[Key]:
+        """The accepted updates that wait for their background fit: client and base version."""
         with self._lock:
-            return self._held.keys
+            return self._awaiting.keys
 
     def weights_of(self, version: int) -> Params | None:
         """Return the weights of a version, or None if they are not kept. Do not change them."""
@@ -218,8 +217,8 @@ class Server:
     def submit(self, update: Update) -> Receipt:
         """Check an update and, if nothing speaks against it, take it for the next step.
 
-        With a `background`, a stale update that is to be converted is held until its
-        surrogate is found, and takes part in the step after. A refused update changes
+        With a `background`, a stale update that is to be converted waits until its
+        surrogate is fitted, and takes part in the step after. A refused update changes
         nothing but the report's count of refusals.
         """
         with self._lock:
@@ -251,16 +250,16 @@ class Server:
                 weight=float(update.weight),
             )
             stale = taken.staleness(self.version) > 0
-            if not (stale and self._held.take(taken, self.version, self._prepare)):
+            if not (stale and self._awaiting.take(taken, self.version, self._fit_job)):
                 self._pending[key] = taken
             self._tickets.answer(*key)
             return Receipt(True)
 
-    def _prepare(self, update: Update, since: int) -> Preparation | None:
-        """Return what can be done ahead for an update that came at a version.
+    def _fit_job(self, update: Update, since: int) -> FitJob | None:
+        """Return the fit that can be computed ahead for an update that came at a version.
 
-        What is drawn depends on that version, as it would in the step that follows: then
-        a server that was loaded prepares it again in the same way.
+        Its draws depend on that version, as they would in the step that follows: then a
+        server that was loaded fits it again in the same way.
         """
         view = ServerView(
             self.version,
@@ -268,19 +267,18 @@ class Server:
             self._history.get,
             self.local,
             generator(self.seed, "server", since),
-            self.model,
-            self.inputs,
             frozenset(self._history.store.versions),
+            TrainingTools(self.model, self.inputs),
         )
-        return preparation_of(self.method.compensator, update, self._state.compensator, view)
+        return fit_job_of(self.method.compensator, update, self._state.compensator, view)
 
     def step(self) -> Report:
         """Compensate and aggregate what has arrived; make the next version.
 
-        Of the updates that are held those take part whose preparation has ended.
+        Of the updates awaiting their fit, those take part whose fit has ended.
         """
         with self._lock:
-            ready = self._held.ready()
+            ready = self._awaiting.ready()
             result = step(
                 self._state,
                 [*self._pending.values(), *(update for update, _ in ready.values())],
@@ -288,33 +286,35 @@ class Server:
                 local=self.local,
                 history=self._history.get,
                 rng=generator(self.seed, "server", self.version),
-                model=self.model,
-                inputs=self.inputs,
-                kept=self._history.store.versions,
-                executor=self.executor,
-                prepared={key: made for key, (_, made) in ready.items() if made is not None},
+                kept_versions=self._history.store.versions,
+                tools=TrainingTools(
+                    self.model,
+                    self.inputs,
+                    self.executor,
+                    {key: made for key, (_, made) in ready.items() if made is not None},
+                ),
             )
             # First what can fail (a full disk): then nothing has happened and the step can
             # be taken again.
-            kept_versions = self._kept(self._held.versions(without=ready))
+            kept_versions = self._kept(self._awaiting.versions(without=ready))
             self._history.advance(result.state.version, result.state.params, kept_versions)
             refused = dict(self._refused)
             self._state = result.state
             self._pending.clear()
             self._refused.clear()
-            for update in self._held.drop(ready, self._prepare):
-                self._pending[update.client_id, update.base_version] = update
+            for update in self._awaiting.drop(ready, self._fit_job):
+                self._pending[update.key] = update
             store = self._history.store
             kept = {
                 "versions": len(store.versions),
                 "bytes": store.memory_used,
                 "on_disk": store.on_disk,
             }
-            held = None if self.background is None else len(self._held)
+            held = None if self.background is None else len(self._awaiting)
             return dataclasses.replace(result.report, refused=refused, history=kept, held=held)
 
-    def _kept(self, held: set[int]) -> set[int] | None:
-        return self._tickets.outstanding() | held if self._tickets.ever_used else None
+    def _kept(self, awaited: set[int]) -> set[int] | None:
+        return self._tickets.outstanding() | awaited if self._tickets.ever_used else None
 
     # --- save and load ---------------------------------------------------------------
 
@@ -342,7 +342,9 @@ class Server:
             "tickets": self._tickets.to_json(),
             "refused": dict(self._refused),
             "pending": [update_tree(update) for update in self._pending.values()],
-            "held": [{"update": update_tree(u), "since": since} for u, since in self._held],
+            "awaiting_fit": [
+                {"update": update_tree(u), "since": since} for u, since in self._awaiting
+            ],
         }
         return tree, readers(self._history)
 
@@ -365,8 +367,8 @@ class Server:
             method: Needed only if the method was made of classes that are not registered.
             local: Needed only if the loss was a function and not a name.
             executor: Where conversions are done; here when not given.
-            background: Where surrogates are found while rounds go on. Updates that were held
-                are prepared anew; without it they take part in the next step.
+            background: Where surrogates are fitted while rounds go on. Updates that were
+                awaiting their fit are fitted anew; without it they take part in the next step.
 
         Raises:
             CheckpointError: If no checkpoint is sound; a damaged newest one is passed over
@@ -405,13 +407,12 @@ class Server:
             server._history.store.put(version, {n: params[n].to(device) for n in state.params})
         server._tickets = Tickets.from_json(tree["tickets"])
         server._refused = Counter(tree["refused"])
-        # Checkpoints of earlier versions have no "held".
-        held = [(Update(**item["update"]), item["since"]) for item in tree.get("held", [])]
+        waiting = [(Update(**item["update"]), item["since"]) for item in tree["awaiting_fit"]]
         for update in [
             *(Update(**item) for item in tree["pending"]),
-            *server._held.resume(held, server._prepare),
+            *server._awaiting.resume(waiting, server._fit_job),
         ]:
-            server._pending[update.client_id, update.base_version] = update
+            server._pending[update.key] = update
         return server
 
 

@@ -7,19 +7,16 @@ Checking happens when an update is submitted (`checks.py`); the rest is here.
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import nn
 
-from unstale.executors import Executor
-from unstale.inversion import InputSpec
 from unstale.methods import Method
 from unstale.params import Params, add, flatten
 from unstale.server.report import Report
 from unstale.training.local import LocalSpec
-from unstale.updates import Note, Prepared, ServerView, State, Update
+from unstale.updates import Note, ServerView, State, TrainingTools, Update
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,31 +50,35 @@ def step(
     local: LocalSpec,
     history: Callable[[int], Params | None],
     rng: torch.Generator,
-    model: nn.Module | None = None,
-    inputs: InputSpec | None = None,
-    kept: Iterable[int] = (),
-    executor: Executor | None = None,
-    prepared: Mapping[tuple[str, int], Prepared] | None = None,
+    kept_versions: Iterable[int] = (),
+    tools: TrainingTools | None = None,
 ) -> StepResult:
     """Take one round's arrivals and return the next state with a report.
+
+    Args:
+        state: What the step before returned.
+        arrivals: The round's updates, in any order.
+        method: How updates are compensated and aggregated.
+        local: The recipe that clients run.
+        history: The weights of an earlier version, or None if they are gone.
+        rng: The only source of randomness.
+        kept_versions: The versions that `history` still has.
+        tools: For methods that train the model themselves, such as `convert`.
 
     A round without updates, or with updates of no weight, leaves the weights as they
     are and still makes a new version. So does one whose result would not be finite.
     """
     began = time.perf_counter()
     # 1. One order for all, so that who came first cannot change a bit of the result.
-    ordered = sorted(arrivals, key=lambda u: (u.client_id, u.base_version))
+    ordered = sorted(arrivals, key=lambda update: update.key)
     view = ServerView(
         state.version,
         state.params,
         history,
         local,
         rng,
-        model,
-        inputs,
-        frozenset(kept),
-        executor,
-        prepared or {},
+        frozenset(kept_versions),
+        tools or TrainingTools(),
     )
     # 2. Compensate.
     outcome = method.compensator.apply(ordered, state.compensator, view)
@@ -110,11 +111,11 @@ def _only_finite(
     updates: Sequence[Update], arrivals: Sequence[Update]
 ) -> tuple[tuple[Update, ...], list[Note]]:
     """Put the update as it came in the place of one that compensation made non-finite."""
-    came = {(u.client_id, u.base_version): u for u in arrivals}
+    came = {u.key: u for u in arrivals}
     kept: list[Update] = []
     notes: list[Note] = []
     for update in updates:
-        original = came.get((update.client_id, update.base_version))
+        original = came.get(update.key)
         if original is not None and update.delta is original.delta:
             kept.append(update)  # untouched, and checked when it came
         elif bool(torch.isfinite(flatten(update.delta)).all()):

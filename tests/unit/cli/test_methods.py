@@ -1,7 +1,10 @@
+import dataclasses
 import json
 
 import pytest
 
+from unstale.inversion import Inversion
+from unstale.inversion.settings import THEMES
 from unstale.methods import METHODS
 
 
@@ -19,11 +22,20 @@ def test_settings_of_one(name, unstale):
     assert result.code == 0
     recipe = METHODS[name]
     assert recipe.paper in result.out
-    for key in recipe.fields():
-        assert f"  {key} = " in result.out
     found = json.loads(unstale("methods", name, "--json").out)
-    assert set(found["settings"]) == set(recipe.fields())
-    assert all(setting["about"] for setting in found["settings"].values())
+    assert {*found["settings"], *found["groups"]} == set(recipe.fields())
+    shown = [found["settings"], *(group["settings"] for group in found["groups"].values())]
+    for settings in shown:
+        for key, setting in settings.items():
+            assert f"\n  {key} = " in result.out
+            assert setting["about"]
+    for group, described in found["groups"].items():
+        assert f"\n[{group}]  {described['about']}" in result.out
+
+
+def test_every_setting_of_the_inversion_has_one_theme():
+    listed = [name for names in THEMES.values() for name in names]
+    assert listed == [field.name for field in dataclasses.fields(Inversion)]
 
 
 def test_defaults_and_docstrings(unstale):
@@ -49,8 +61,8 @@ def test_json(unstale):
 
 def test_presets_are_shown_with_what_they_change(unstale):
     shown = unstale("methods", "convert").out
-    assert "preset = 'default'\n      The settings above." in shown
-    assert "preset = 'thorough'\n      history = 4, max_samples = 225" in shown
+    assert "  default: the defaults above" in shown
+    assert "  thorough: inversion.history = 4, inversion.max_samples = 225" in shown
     found = json.loads(unstale("methods", "convert", "--json").out)
-    assert found["presets"]["paper"]["objective"] == "l1"
+    assert found["presets"]["paper"]["inversion"]["objective"] == "l1"
     assert json.loads(unstale("methods", "weighted", "--json").out)["presets"] == {}

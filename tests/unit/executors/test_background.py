@@ -202,7 +202,7 @@ def test_no_thread_is_left_behind():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"threads": 0}, {"at_once": 1.5}, {"max_held": 0}, {"executor": "ray"}]
+    "wrong", [{"threads": 0}, {"at_once": 1.5}, {"max_waiting": 0}, {"executor": "ray"}]
 )
 def test_wrong_settings_are_refused(wrong):
     with pytest.raises(ConfigError, match=next(iter(wrong))):

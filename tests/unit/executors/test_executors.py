@@ -16,8 +16,11 @@ from unstale.executors.worker import Worker, pack, result_of, threads_of
 from unstale.methods import Stateless
 from unstale.methods.conversion import ConvertAll
 from unstale.seeding import generator
+from unstale.updates import TrainingTools
 
-SETTINGS = ConvertAll(sparsity=0, iterations=5, warm_iterations=3, history=2, max_loss=10.0)
+SETTINGS = ConvertAll(
+    us.Inversion(sparsity=0, iterations=5, warm_iterations=3, history=2, max_loss=10.0)
+)
 
 
 def scaled(factor, item):
@@ -61,10 +64,8 @@ def converted(executor, rounds=2):
             dict(enumerate(weights)).get,
             local,
             generator(0, "server", now),
-            model,
-            us.InputSpec((4,), 3, 0.0, 1.0),
             frozenset(range(8)),
-            executor,
+            TrainingTools(model, us.InputSpec((4,), 3, 0.0, 1.0), executor),
         )
         outcome = SETTINGS.apply(updates, state, view)
         state = outcome.state
@@ -131,8 +132,8 @@ def test_lost_workers_leave_the_updates_as_they_came():
     params = {"weight": torch.zeros(2, 2), "bias": torch.zeros(2)}
     update = us.Update("a", 0, {n: torch.ones_like(p) for n, p in params.items()}, 4)
     view = us.ServerView(
-        1, params, {0: params}.get, us.LocalSpec(), generator(0, "x"), nn.Linear(2, 2),
-        us.InputSpec((2,), 2), frozenset({0, 1}), Broken(),
+        1, params, {0: params}.get, us.LocalSpec(), generator(0, "x"), frozenset({0, 1}),
+        TrainingTools(nn.Linear(2, 2), us.InputSpec((2,), 2), Broken()),
     )  # fmt: skip
     outcome = SETTINGS.apply([update], SETTINGS.init(), view)
     assert outcome.updates == (update,)
@@ -153,7 +154,7 @@ def test_a_server_hands_its_executor_on(tmp_path):
 
     class Looks(Stateless):
         def apply(self, updates, state, view):
-            seen.append(view.executor)
+            seen.append(view.tools.executor)
             return us.Outcome(tuple(updates), state)
 
     us.Server(model, compensator=Looks(), executor=executor).step()

@@ -9,8 +9,11 @@ from unstale.run_folder.lines import Lines
 
 # So few iterations fit badly: they are to be taken nevertheless.
 FEW = {
-    "name": "convert", "iterations": 8, "warm_iterations": 3, "min_samples": 4, "max_samples": 12,
-    "restart_loss": 0.0, "max_loss": 0.9,
+    "name": "convert",
+    "inversion": {
+        "iterations": 8, "warm_iterations": 3, "min_samples": 4, "max_samples": 12,
+        "restart_loss": 0.0, "max_loss": 0.9,
+    },
 }  # fmt: skip
 
 

@@ -1,13 +1,16 @@
 """A world that is small and moves: versions of a tiny model, and clients with data of their own."""
 
+import dataclasses
 from dataclasses import dataclass, field
 
 import torch
 from torch import nn
 
 import unstale as us
+from unstale.methods.conversion import ConvertAll
 from unstale.params import add, cosine_distance
 from unstale.seeding import generator
+from unstale.updates import TrainingTools
 
 INPUTS = us.InputSpec(shape=(4,), classes=3, low=0.0, high=1.0)
 LOCAL = us.LocalSpec(lr=0.5, momentum=0.5, steps=4)
@@ -22,6 +25,24 @@ def model_of():
 def samples(label, *names, count=12):
     noise = torch.randn(count, 4, generator=generator(0, "samples", label, *names))
     return (CENTRES[label] + 0.1 * noise).clamp(0, 1), torch.full((count,), label)
+
+
+def changed(part, **changes):
+    """Return a `ConvertAll` with other settings, whichever group they are in."""
+    groups = {name: getattr(part, name) for name in ("inversion", "budget")}
+    found = {}
+    for key, value in changes.items():
+        group = next((n for n, g in groups.items() if hasattr(g, key)), None)
+        if group is None:
+            found[key] = value
+        else:
+            groups[group] = dataclasses.replace(groups[group], **{key: value})
+    return dataclasses.replace(part, **groups, **found)
+
+
+def converting(**settings):
+    """Return a `ConvertAll` with these settings, whichever group they are in."""
+    return changed(ConvertAll(), **settings)
 
 
 @dataclass
@@ -62,8 +83,8 @@ class LateWorld:
             "history": past.get,
             "local": LOCAL,
             "rng": generator(0, "server", now),
-            "model": self.model,
-            "inputs": INPUTS,
-            "kept": frozenset(range(now + 1)),
+            "kept_versions": frozenset(range(now + 1)),
         }
-        return us.ServerView(**{**given, **changes})
+        tools = {"model": self.model, "inputs": INPUTS}
+        tools |= {key: changes.pop(key) for key in ("model", "inputs", "prefits") if key in changes}
+        return us.ServerView(**{**given, **changes}, tools=TrainingTools(**tools))

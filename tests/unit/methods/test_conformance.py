@@ -17,18 +17,23 @@ from unstale.params import clone, flatten
 from unstale.seeding import generator
 from unstale.server.step import initial_state
 from unstale.server.tree import take_tensors
+from unstale.updates import TrainingTools
 
-CHEAP = {"iterations": 3, "warm_iterations": 2, "max_loss": 1e9, "max_growth": 0, "sparsity": 0}
+FEW = {"iterations": 3, "warm_iterations": 2, "max_loss": 1e9, "sparsity": 0}
+CHEAP = {"inversion": FEW, "max_growth": 0}
+OFF = {"enabled": False}
 INPUTS = us.InputSpec(shape=(3,), classes=2)
 CASES = {name: us.method(name) for name in METHODS} | {
     "chain": us.Method(us.chain(us.Drop(5), us.FirstOrder(), us.PolynomialWeight()), us.FedAvg()),
     "reversed tiers": us.method("asyn_tiers", bounds=(0, 2), weighing="reversed"),
     # Few iterations, and any fit will do: here updates are noise, which no data explains.
     "convert": us.method("convert", **CHEAP),
-    "convert all": us.method("convert", unique=False, switch=False, history=3, **CHEAP),
+    "convert all": us.method(
+        "convert", uniqueness=OFF, switching=OFF, inversion={**FEW, "history": 3}, max_growth=0
+    ),
     "unique first": us.Method(us.only_unique(us.switch_back(us.FirstOrder()))),
     "unique by the nearest": us.Method(us.only_unique(us.FirstOrder(), rule="nearest")),
-    "convert by the nearest": us.method("convert", unique_rule="nearest", **CHEAP),
+    "convert by the nearest": us.method("convert", uniqueness={"rule": "nearest"}, **CHEAP),
 }
 NOW = 6
 
@@ -76,9 +81,8 @@ class World:
             local=us.LocalSpec(),
             history=(self.past if past is None else past).get,
             rng=generator(0, "step"),
-            model=self.model,
-            inputs=INPUTS,
-            kept=self.past if past is None else past,
+            kept_versions=self.past if past is None else past,
+            tools=TrainingTools(self.model, INPUTS),
         )
 
     def arrivals(self, size=0.5):

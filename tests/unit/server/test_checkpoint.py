@@ -135,7 +135,7 @@ def test_a_damaged_newest_one_gives_way_to_the_one_before(tmp_path, caplog, how,
     assert Checkpoints(tmp_path).read()[0] == {"x": 3}
 
 
-@pytest.mark.parametrize("edit", [('"x": 2', '"x": 7'), ('"format": 1', '"format": 2')])
+@pytest.mark.parametrize("edit", [('"x": 2', '"x": 7'), ('"format": 2', '"format": 3')])
 def test_a_tree_that_was_changed_by_hand_or_is_of_another_format_is_not_taken(tmp_path, edit):
     checkpoints = Checkpoints(tmp_path)
     checkpoints.write({"x": 1}, {})

@@ -2,7 +2,18 @@
 
 from unstale.methods.conversion.convert import Convert
 from unstale.methods.conversion.convert_all import ConvertAll
+from unstale.methods.conversion.settings import Budget, Switching, Uniqueness
 from unstale.methods.conversion.switching import SwitchBack, switch_back
 from unstale.methods.conversion.uniqueness import OnlyUnique, only_unique
 
-__all__ = ["Convert", "ConvertAll", "OnlyUnique", "SwitchBack", "only_unique", "switch_back"]
+__all__ = [
+    "Budget",
+    "Convert",
+    "ConvertAll",
+    "OnlyUnique",
+    "SwitchBack",
+    "Switching",
+    "Uniqueness",
+    "only_unique",
+    "switch_back",
+]

@@ -1,74 +1,80 @@
-"""The method `convert`: conversion of what is unique, until it stops helping."""
+"""The method `convert`: conversion of unique updates, until it stops helping."""
 
-import dataclasses
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
-from unstale.inversion import Surrogate
-from unstale.methods.base import Compensator, surrogates_of
+from unstale.errors import ConfigError
+from unstale.inversion import Inversion
+from unstale.methods.base import Compensator
 from unstale.methods.conversion.convert_all import ConvertAll
-from unstale.methods.conversion.prefit import Preparation, preparation_of
+from unstale.methods.conversion.settings import Budget, Switching, Uniqueness
 from unstale.methods.conversion.switching import SwitchBack
 from unstale.methods.conversion.uniqueness import OnlyUnique
 from unstale.updates import Outcome, ServerView, State, Update
 
+_GROUPS = {
+    "inversion": Inversion,
+    "uniqueness": Uniqueness,
+    "switching": Switching,
+    "budget": Budget,
+}
+
 
 @dataclass(frozen=True, slots=True)
-class Convert(ConvertAll):
-    """`switch_back(only_unique(ConvertAll(...)))` with all settings side by side.
+class Convert:
+    """Turns a stale update into the one that its client would send today.
 
-    In this order the switch also sees the updates that are not unique: they too tell
-    how good an earlier estimate was.
+    The server fits a surrogate, a small data set whose training from the update's base
+    gives the stale update, and trains the current model on it. Only unique updates are
+    converted (`uniqueness`), and a client goes back to its stale updates once its
+    estimates have become worse than those (`switching`). Needs `Server(inputs=...)`.
+
+    It is `switch_back(only_unique(ConvertAll(...)))`: the switch also sees updates that are
+    not unique, since they too tell how good an earlier estimate was.
 
     Example:
-        >>> type(Convert(unique=False, switch=False).composed).__name__
-        'ConvertAll'
+        >>> method = Convert(inversion=Inversion(sparsity=0), switching=Switching(patience=3))
+        >>> type(method.composed).__name__
+        'SwitchBack'
+
+    References:
+        Wang and Gao, Tackling Intertwined Data and Device Heterogeneities in Federated
+        Learning with Unlimited Staleness.
     """
 
-    unique: bool = True
-    """Whether only updates that hold something special are converted."""
-    unique_threshold: float | None = None
-    """How many times as far from the others as they are from each other an update should be;
-    when not given 1 for the rule `mean` and 0.5 for `nearest`."""
-    unique_unknown: str = "convert"
-    """What becomes of an update from a version without unstale updates: `convert` or `keep`."""
-    unique_rule: str = "mean"
-    """How far an update is from the others: `mean`, over all of them as in the paper, or
-    `nearest`, from the nearest, which does not take what few others hold for unique."""
-    switch: bool = True
-    """Whether a client's stale updates are used again once estimates have become worse."""
-    switch_window: float = 0.1
-    """The rounds over which it goes from one to the other, as a share of the rounds before."""
-    switch_disparity: str = "cosine"
-    """How late truth is compared with estimates: `cosine`, `l1` or `l2`."""
-    switch_patience: int = 2
-    """So many findings in a row that the estimate was worse make it switch."""
-    switch_keep: int = 1
-    """How many estimates of a client wait for their truth at once, of twice the model each."""
-    switch_match_window: float = 0.1
-    """How far after an estimate's version an update may begin to be taken for its truth, as
-    a share of the staleness; 0: only from that version."""
+    inversion: Inversion = field(default_factory=Inversion)
+    """How surrogates are fitted."""
+    uniqueness: Uniqueness = field(default_factory=Uniqueness)
+    """Which stale updates are converted."""
+    switching: Switching = field(default_factory=Switching)
+    """When a client's stale updates are used again."""
+    budget: Budget = field(default_factory=Budget)
+    """How much work and memory conversions may take."""
+    warm_start: bool = True
+    """Whether a client's surrogate is kept and improved when its next update comes."""
+    max_growth: float = 10.0
+    """An estimate more than this many times as large as the stale update is not used; 0: any is."""
+    fallback: str = "keep"
+    """What becomes of an update whose base weights are gone: `keep` or `drop`."""
 
     def __post_init__(self) -> None:
-        ConvertAll.__post_init__(self)
-        _ = self.composed  # their own checks
+        for name, group in _GROUPS.items():
+            if not isinstance(value := getattr(self, name), group):
+                raise ConfigError(
+                    f"Convert: `{name}` should be {group.__name__}(...). Found {value!r}."
+                )
+        _ = self.composed  # runs the checks of the parts
 
     @property
     def composed(self) -> Compensator:
         """The parts, one around the other."""
-        own = {field.name: getattr(self, field.name) for field in dataclasses.fields(ConvertAll)}
-        parts: Compensator = ConvertAll(**own)
-        if self.unique:
-            parts = OnlyUnique(parts, self.unique_threshold, self.unique_unknown, self.unique_rule)
-        if self.switch:
-            parts = SwitchBack(
-                parts,
-                self.switch_window,
-                self.switch_disparity,
-                self.switch_patience,
-                self.switch_keep,
-                self.switch_match_window,
-            )
+        parts: Compensator = ConvertAll(
+            self.inversion, self.budget, self.warm_start, self.max_growth, self.fallback
+        )
+        if self.uniqueness.enabled:
+            parts = OnlyUnique(parts, self.uniqueness)
+        if self.switching.enabled:
+            parts = SwitchBack(parts, self.switching)
         return parts
 
     @property
@@ -80,13 +86,15 @@ class Convert(ConvertAll):
         """Return the parts' memory."""
         return self.composed.init()
 
-    def surrogates(self, state: State) -> dict[str, Surrogate]:
-        """Return those of the parts."""
-        return surrogates_of(self.composed, state)
+    def parts(self, state: State) -> Sequence[tuple[Compensator, State]]:
+        """Return the composed parts, whose memory is this one's own."""
+        return [(self.composed, state)]
 
-    def prepare(self, update: Update, state: State, view: ServerView) -> Preparation | None:
-        """Return what the parts prepare."""
-        return preparation_of(self.composed, update, state, view)
+    def reached_by(
+        self, update: Update, state: State, view: ServerView
+    ) -> Iterator[tuple[Compensator, State]]:
+        """Yield the composed parts: they get every update."""
+        yield self.composed, state
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
         """Hand the round to the parts."""

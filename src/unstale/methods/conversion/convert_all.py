@@ -1,8 +1,8 @@
-"""Conversion: a stale update into the one that its client would send today."""
+"""Conversion of every stale update of a round into the one its client would send today."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import nn
@@ -12,70 +12,55 @@ from unstale.executors import WorkerError
 from unstale.inversion import Conversion, InputSpec, Inversion, Request, Surrogate, estimate_many
 from unstale.methods.base import check_fallback, fall_back
 from unstale.methods.conversion import client_memory
-from unstale.methods.conversion.parallel import convert_spread
-from unstale.methods.conversion.prefit import Preparation
+from unstale.methods.conversion.parallel import convert_parallel
+from unstale.methods.conversion.prefit import FitJob
+from unstale.methods.conversion.settings import Budget
 from unstale.params import norm
 from unstale.seeding import derive
-from unstale.updates import Note, Outcome, Prepared, ServerView, State, Update
+from unstale.updates import Note, Outcome, PrefitResult, ServerView, State, Update
 
-# A client's first conversion (cold), its second (warm) and then every so many tell their loss
-# at so many of the iterations.
+# The loss curve is recorded for a client's first conversion (cold), its second (warm) and every
+# tenth after, at 12 of the iterations: enough for the report, without bloating the round's line.
 CURVE_EVERY, CURVE_POINTS = 10, 12
 
 
 @dataclass(frozen=True, slots=True)
-class ConvertAll(Inversion):
+class ConvertAll:
     """Converts every stale update whose base weights are known, all of a round at once.
 
-    For each, a surrogate is found whose training from the base gives the stale update;
-    training it from today's weights gives the estimate. A conversion that failed, or is
-    not to be trusted, leaves the stale update and says why. Needs `Server(inputs=...)`.
+    A conversion that failed, or whose estimate is not to be trusted, leaves the stale
+    update as it came; a note says why.
 
-    Memory, for each of at most `max_clients` clients: a surrogate (`max_samples` inputs
-    and labels) and, with a `history` of h above 1, 2·(h−1) times the model.
+    Memory, for each of at most `budget.max_clients` clients: a surrogate
+    (`inversion.max_samples` inputs and labels) and, with an `inversion.history` of h above
+    1, 2·(h−1) times the model.
 
     Example:
-        >>> ConvertAll(history=3, sparsity=0).lookback
+        >>> ConvertAll(Inversion(history=3, sparsity=0)).lookback
         0
     """
 
+    inversion: Inversion = field(default_factory=Inversion)
+    """How surrogates are fitted."""
+    budget: Budget = field(default_factory=Budget)
+    """How much work and memory conversions may take."""
     warm_start: bool = True
     """Whether a client's surrogate is kept and improved when its next update comes."""
     max_growth: float = 10.0
-    """An estimate this many times as large as the stale update is not trusted; 0: any is."""
-    max_conversions: int | None = None
-    """The most conversions in a round, the stalest first; others are used as they came."""
-    round_seconds: float | None = None
-    """Seconds that a round's conversions may take; results then depend on the machine."""
-    max_clients: int = 1000
-    """Of how many clients something is remembered; who was converted last stays."""
+    """An estimate more than this many times as large as the stale update is not used; 0: any is."""
     fallback: str = "keep"
     """What becomes of an update whose base weights are gone: `keep` or `drop`."""
 
     def __post_init__(self) -> None:
-        # By name: super() finds the class before `slots` made it anew.
-        Inversion.__post_init__(self)
         if not self.max_growth >= 0:
             raise ConfigError(
-                f"ConvertAll: `max_growth` should be at least 0. Found {self.max_growth!r}."
-            )
-        for name in ("max_conversions", "max_clients"):
-            value = getattr(self, name)
-            if value is None and name == "max_conversions":
-                continue
-            if type(value) is not int or value < 1:
-                raise ConfigError(
-                    f"ConvertAll: `{name}` should be a positive integer. Found {value!r}."
-                )
-        if self.round_seconds is not None and not self.round_seconds > 0:
-            raise ConfigError(
-                f"ConvertAll: `round_seconds` should be above 0. Found {self.round_seconds!r}."
+                f"Convert: `max_growth` should be at least 0. Found {self.max_growth!r}."
             )
         check_fallback(self.fallback)
 
     @property
     def lookback(self) -> int:
-        """Only the base itself is read; what is fitted of the past is remembered."""
+        """Only the base itself is read; earlier updates are in the memory."""
         return 0
 
     def init(self) -> State:
@@ -89,10 +74,11 @@ class ConvertAll(Inversion):
             return Outcome(tuple(updates), state)
         model, inputs = _needed(view)
         treated: dict[int, tuple[Update | None, Note]] = {}
-        # 1. Who can be converted, within the round's budget; fits made ahead cost it nothing.
-        ahead = {i: made for i in late if (made := _prepared(updates[i], view)) is not None}
+        # 1. Who can be converted, within the round's budget; prefits cost it nothing.
+        ahead = {i: made for i in late if (made := _prefit(updates[i], view)) is not None}
         known: dict[int, client_memory.Known] = {}
-        budget = len(late) if self.max_conversions is None else self.max_conversions
+        bound = self.budget.max_conversions
+        budget = len(late) if bound is None else bound
         for i in sorted(late, key=lambda i: -updates[i].staleness(view.version)):
             base = ahead[i].request.base if i in ahead else view.history(updates[i].base_version)
             if base is None:
@@ -112,8 +98,13 @@ class ConvertAll(Inversion):
         }
         found = self._estimated(ahead, model, view)
         try:
-            solved = convert_spread(
-                list(requests.values()), model, inputs, self, view, self.round_seconds
+            solved = convert_parallel(
+                list(requests.values()),
+                model,
+                inputs,
+                self.inversion,
+                view,
+                self.budget.round_seconds,
             )
             found |= dict(zip(requests, solved, strict=True))
         except WorkerError as error:
@@ -133,29 +124,32 @@ class ConvertAll(Inversion):
                 continue
             treated[i] = _converted(update, conversion, entry.get("count", 0))
             surrogate = conversion.surrogate if self.warm_start else None
-            if surrogate is not None or self.history > 1:
+            depth = self.inversion.history - 1
+            if surrogate is not None or depth:
                 clients[update.client_id] = client_memory.remember(
-                    entry, pair, surrogate, self.history - 1, view.version
+                    entry, pair, surrogate, depth, view.version
                 )
         results = [treated.get(i, (update, None)) for i, update in enumerate(updates)]
         return Outcome(
             tuple(update for update, _ in results if update is not None),
-            {"clients": client_memory.latest(clients, self.max_clients)},
+            {"clients": client_memory.latest(clients, self.budget.max_clients)},
             tuple(note for _, note in results if note is not None),
         )
 
-    def prepare(self, update: Update, state: State, view: ServerView) -> Preparation | None:
-        """Return the fit that is to be made for a stale update whose base weights are known.
+    def fit_job(self, update: Update, state: State, view: ServerView) -> FitJob | None:
+        """Return the fit for a stale update whose base weights are known.
 
-        With the client's memory as it is now: its updates should be prepared one by one.
+        It starts from the client's memory as it is now, so one client's updates should be
+        fitted one by one.
         """
-        if update.staleness(view.version) <= 0 or view.model is None or view.inputs is None:
+        tools = view.tools
+        if update.staleness(view.version) <= 0 or tools.model is None or tools.inputs is None:
             return None
         base = view.history(update.base_version)
         if base is None:
             return None
         request = self._request((update, base), (), state["clients"], view)
-        return Preparation(request, view.local, view.inputs, self)
+        return FitJob(request, view.local, tools.inputs, self.inversion)
 
     def surrogates(self, state: State) -> dict[str, Surrogate]:
         """Return the surrogates that are kept, by client."""
@@ -172,23 +166,23 @@ class ConvertAll(Inversion):
         update, base = pair
         entry = clients.get(update.client_id, {})
         others = [other for other in round_ if other[0].client_id == update.client_id]
-        past = client_memory.past_of(entry, others, update.base_version, self.history - 1)
+        past = client_memory.past_of(entry, others, update.base_version, self.inversion.history - 1)
         # By what it is for, so that neither order nor other clients make a difference.
         seed = derive(view.rng.initial_seed(), "convert", update.client_id, update.base_version)
         warm = client_memory.surrogate_of(entry)
         return Request(base, update.delta, update.num_examples, past, warm, seed)
 
     def _estimated(
-        self, ahead: Mapping[int, Prepared], model: nn.Module, view: ServerView
+        self, ahead: Mapping[int, PrefitResult], model: nn.Module, view: ServerView
     ) -> dict[int, Conversion]:
-        """Train the surrogates that were found ahead from today's weights."""
+        """Train the surrogates that were fitted ahead from today's weights."""
         estimates = estimate_many(
             model,
-            [prepared.request for prepared in ahead.values()],
-            [prepared.fit for prepared in ahead.values()],
+            [prefit.request for prefit in ahead.values()],
+            [prefit.fit for prefit in ahead.values()],
             current=view.params,
             local=view.local,
-            settings=self,
+            settings=self.inversion,
         )
         return dict(zip(ahead, estimates, strict=True))
 
@@ -203,25 +197,25 @@ class ConvertAll(Inversion):
         return ""
 
 
-def _prepared(update: Update, view: ServerView) -> Prepared | None:
-    """Return the fit that was made for this very delta, if there is one."""
-    found = view.prepared.get((update.client_id, update.base_version))
-    # Another part of a chain may have changed it, or prepared it for itself.
+def _prefit(update: Update, view: ServerView) -> PrefitResult | None:
+    """Return the fit that was computed ahead for this very delta, if there is one."""
+    found = view.tools.prefits.get(update.key)
+    # Another part of a chain may have changed the delta, or had it fitted for itself.
     return found if found is not None and found.request.delta is update.delta else None
 
 
 def _needed(view: ServerView) -> tuple[nn.Module, InputSpec]:
-    if view.model is None:
+    if view.tools.model is None:
         raise ConfigError(
             "Conversion should have the model to train. Found none. "
             "Pass it: Server(model, ...), or Server.load(dir, model)."
         )
-    if view.inputs is None:
+    if view.tools.inputs is None:
         raise ConfigError(
             "Conversion should know what inputs look like. Found nothing. Pass it: "
             "Server(..., inputs=InputSpec(shape=..., classes=..., low=..., high=...))."
         )
-    return view.model, view.inputs
+    return view.tools.model, view.tools.inputs
 
 
 def _converted(update: Update, conversion: Conversion, before: int) -> tuple[Update, Note]:

@@ -1,4 +1,4 @@
-"""A round's conversions, spread over the workers of an executor."""
+"""A round's conversions on several workers of an executor."""
 
 import copy
 import dataclasses
@@ -25,7 +25,7 @@ class _Part:
     settings: Inversion
 
 
-def convert_spread(
+def convert_parallel(
     requests: Sequence[Request],
     model: nn.Module,
     inputs: InputSpec,
@@ -33,7 +33,7 @@ def convert_spread(
     view: ServerView,
     seconds: float | None = None,
 ) -> list[Conversion]:
-    """Spread the requests over the view's workers, and put the answers back in order.
+    """Convert the requests on the workers of the view's executor; answers keep their order.
 
     Args:
         requests: What is to be converted to the view's weights.
@@ -48,13 +48,13 @@ def convert_spread(
     """
     if not requests:
         return []
-    executor = view.executor or Inline()
+    executor = view.tools.executor or Inline()
     count = min(executor.workers, len(requests))
     if seconds is not None:
         each = seconds / -(-len(requests) // count)
         each = each if settings.max_seconds is None else min(each, settings.max_seconds)
         settings = dataclasses.replace(settings, max_seconds=each)
-    # Dealt out like cards, so that long and short ones are spread evenly.
+    # Dealt out like cards, so that long and short ones are mixed evenly.
     parts = [
         _Part(requests[i::count], view.params, view.local, inputs, settings) for i in range(count)
     ]

@@ -4,34 +4,31 @@ Late in training the model hardly moves any more, and the error of an estimate
 outgrows that of the stale update itself. Whether it has is known later: when the
 client's own update from version t comes, the estimate made for version t
 ($E_1$ = its disparity to that truth) is compared with the stale update that was at
-hand then ($E_2$). Findings of $E_1 > E_2$ make the client's switching point $t_s$, the
-version at which they are made. From then on its updates are
+hand then ($E_2$). After `patience` consecutive comparisons with $E_1 > E_2$ the client
+switches; the version of that moment is its switching point $t_s$. From then on its updates are
 
 $$ \gamma\,e + (1-\gamma)\,s, \qquad \gamma = 1 - \frac{t - t_s}{a\,t_s}, $$
 
-of the estimate e and the stale update s, where γ stays at 0 once it is there and the
-window a is 0.1: a tenth of the rounds before.
+with the estimate e, the stale update s, and the window a = 0.1: γ falls to 0 within a tenth
+of the rounds before the switch, and stays there.
 
-Only what the server received is used. A client that works on one model at a time
-starts its next work a little after its update came, so that nobody ever trains
-from version t itself; an update from shortly after t is then taken for the truth
-(`match_window`). It is the truth for both sides of the comparison. Where the update was held
-while its surrogate was found, the next work began shortly before t: as far as it was
-held, and no farther than the match_window, that will do as well.
+Only what the server received is used. A client that works on one model at a time starts its
+next work a little after its update came, so that nobody ever trains from version t itself.
+So an update that starts up to `match_window` after t is compared instead; both sides of the
+comparison are judged by the same update. Where the stale update was awaiting its fit, the
+client's next work started before t; then an update from that long before t counts too, but
+never from further away than the match window.
 """
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from unstale.errors import ConfigError
-from unstale.inversion import Surrogate
 from unstale.inversion.objective import disparity_of
-from unstale.methods.base import Compensator, surrogates_of
-from unstale.methods.conversion.prefit import Preparation, preparation_of
-from unstale.methods.wrapping import check_inner, in_order, is_kept, key_of
+from unstale.methods.base import Compensator, check_inner, in_order, is_kept
+from unstale.methods.conversion.settings import Switching
 from unstale.params import Params, add, flatten, scale
 from unstale.updates import Note, Outcome, ServerView, State, Update
 
@@ -44,41 +41,18 @@ _NEW: Entry = {"estimates": [], "worse": 0, "switched": None, "newest": -1}
 
 @dataclass(frozen=True, slots=True)
 class SwitchBack:
-    """Goes back to stale updates where compensation has stopped helping; by `switch_back`.
+    """Goes back to stale updates where compensation has stopped helping; made by `switch_back`.
 
     Memory: for each client that works for the server, at most `keep` pairs of updates.
     """
 
     inner: Compensator
     """What makes estimates."""
-    window: float = 0.1
-    """The rounds over which γ falls from 1 to 0, as a share of the rounds before."""
-    disparity: str = "cosine"
-    """How errors are measured: `cosine`, `l1`, `l2`, or a sum such as `l1+cosine`."""
-    patience: int = 2
-    """So many findings in a row switch. The paper's 1 takes an unlucky estimate for the end;
-    findings are a staleness apart, so that more than a few would come too late."""
-    keep: int = 1
-    """How many estimates of a client wait for their truth at once."""
-    match_window: float = 0.1
-    """How far after an estimate's version an update may begin to be taken for its truth, as
-    a share of the stale update's staleness, and at least 1 version; 0: not at all."""
+    settings: Switching = field(default_factory=Switching)
+    """When to switch; `enabled` is for `Convert` and has no meaning here."""
 
     def __post_init__(self) -> None:
         check_inner("switch_back", self.inner)
-        disparity_of(self.disparity)
-        for name in ("window", "match_window"):
-            value = getattr(self, name)
-            if not (value >= 0 and math.isfinite(value)):
-                raise ConfigError(
-                    f"switch_back: `{name}` should be a number of at least 0. Found {value!r}."
-                )
-        for name in ("patience", "keep"):
-            value = getattr(self, name)
-            if type(value) is not int or value < 1:
-                raise ConfigError(
-                    f"switch_back: `{name}` should be a positive integer. Found {value!r}."
-                )
 
     @property
     def lookback(self) -> int:
@@ -98,19 +72,20 @@ class SwitchBack:
         """
         if switched is None:
             return 1.0
-        width = self.window * switched
+        width = self.settings.window * switched
         return max(0.0, 1.0 - (version - switched) / width) if width > 0 else 0.0
 
-    def surrogates(self, state: State) -> dict[str, Surrogate]:
-        """Return those of the inner one."""
-        return surrogates_of(self.inner, state["inner"])
+    def parts(self, state: State) -> Sequence[tuple[Compensator, State]]:
+        """Return the inner one."""
+        return [(self.inner, state["inner"])]
 
-    def prepare(self, update: Update, state: State, view: ServerView) -> Preparation | None:
-        """Return what the inner one prepares; nothing for a client that has switched for good."""
+    def reached_by(
+        self, update: Update, state: State, view: ServerView
+    ) -> Iterator[tuple[Compensator, State]]:
+        """Yield the inner one, unless the client has switched back for good."""
         switched = state["clients"].get(update.client_id, _NEW)["switched"]
-        if self.gamma(switched, view.version) == 0:
-            return None
-        return preparation_of(self.inner, update, state["inner"], view)
+        if self.gamma(switched, view.version) > 0:
+            yield self.inner, state["inner"]
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
         """Compare earlier estimates with what has come, then estimate and mix."""
@@ -119,7 +94,7 @@ class SwitchBack:
         }
         notes: list[Note] = []
         # 1. What arrives now is the truth for earlier estimates.
-        for update in sorted(updates, key=key_of):
+        for update in sorted(updates, key=lambda u: u.key):
             if update.client_id in clients:
                 entry, found = self._measure(clients[update.client_id], update, view.version)
                 clients[update.client_id] = entry
@@ -134,10 +109,10 @@ class SwitchBack:
         # 2. Clients that have switched for good cost nothing any more.
         given = [u for u in updates if gamma_of(u) > 0]
         outcome = self.inner.apply(given, state["inner"], view)
-        came = {key_of(u): u for u in given}
+        came = {u.key: u for u in given}
         mixed: list[Update] = []
         for update in outcome.updates:
-            stale = came[key_of(update)]
+            stale = came[update.key]
             gamma = gamma_of(update)
             if update.delta is not stale.delta and stale.staleness(view.version) > 0:
                 update = self._mix(update, stale, gamma)
@@ -147,9 +122,9 @@ class SwitchBack:
         done = [u for u in updates if gamma_of(u) == 0]
         notes.extend(_switched(update, 0.0) for update in done)
         # 3. Remember estimates whose truth may still come.
-        estimates = {key_of(u): u for u in outcome.updates}
-        for stale in sorted(given, key=key_of, reverse=True):  # of several the newest
-            estimate = estimates.get(key_of(stale))
+        estimates = {u.key: u for u in outcome.updates}
+        for stale in sorted(given, key=lambda u: u.key, reverse=True):  # of several the newest
+            estimate = estimates.get(stale.key)
             if (
                 estimate is not None
                 and estimate.delta is not stale.delta
@@ -190,7 +165,7 @@ class SwitchBack:
         if not (math.isfinite(estimate_error) and math.isfinite(stale_error)):
             return entry, []
         entry["worse"] = entry["worse"] + 1 if estimate_error > stale_error else 0
-        if entry["worse"] >= self.patience:
+        if entry["worse"] >= self.settings.patience:
             entry |= {"switched": now, "estimates": []}
         detail = {
             "version": found["version"],
@@ -201,7 +176,7 @@ class SwitchBack:
 
     def _error(self, value: Params, truth: Params) -> float:
         a, b = flatten(value).double(), flatten(truth).double()
-        return float(disparity_of(self.disparity)(a, b, None))
+        return float(disparity_of(self.settings.disparity)(a, b, None))
 
     def _mix(self, estimate: Update, stale: Update, gamma: float) -> Update:
         if gamma == 1:
@@ -212,9 +187,13 @@ class SwitchBack:
     def _remember(self, entry: Entry, estimate: Update, stale: Update, view: ServerView) -> Entry:
         waiting, now = entry["estimates"], view.version
         known = any(e["version"] == now for e in waiting)
-        if entry["switched"] is not None or len(waiting) >= self.keep or known:
+        if entry["switched"] is not None or len(waiting) >= self.settings.keep or known:
             return entry
-        span = max(1, int(self.match_window * stale.staleness(now))) if self.match_window > 0 else 0
+        span = (
+            max(1, int(self.settings.match_window * stale.staleness(now)))
+            if self.settings.match_window > 0
+            else 0
+        )
         item: dict[str, Any] = {
             "version": now,
             "until": now + span,
@@ -222,7 +201,7 @@ class SwitchBack:
             "stale": dict(stale.delta),
         }
         # While an update waited for its fit, its client has begun to work again.
-        ahead = view.prepared.get(key_of(stale))
+        ahead = view.tools.prefits.get(stale.key)
         if ahead is not None and (first := max(ahead.since, now - span)) < now:
             item["first"] = first
         return {**entry, "estimates": [*waiting, item]}
@@ -267,4 +246,11 @@ def switch_back(
         Wang and Gao, Tackling Intertwined Data and Device Heterogeneities in Federated
         Learning with Unlimited Staleness, on switching back to vanilla FL.
     """
-    return SwitchBack(inner, window, disparity, patience, keep, match_window)
+    settings = Switching(
+        window=window,
+        disparity=disparity,
+        patience=patience,
+        keep=keep,
+        match_window=match_window,
+    )
+    return SwitchBack(inner, settings)

@@ -11,11 +11,12 @@ import unstale as us
 from unstale.errors import ConfigError, UnknownNameError
 from unstale.inversion.settings import PRESETS
 from unstale.methods import Convert, OnlyUnique, SwitchBack
-from unstale.methods.conversion import ConvertAll
+from unstale.methods.conversion import Budget, ConvertAll, Switching, Uniqueness
 from unstale.methods.description import describe_method, rebuild_method
 from unstale.params import cosine_distance
 
-FEW = {"iterations": 40, "warm_iterations": 10, "sparsity": 0}
+FEW = {"inversion": {"iterations": 40, "warm_iterations": 10, "sparsity": 0}}
+OFF = {"enabled": False}
 
 
 def names(part):
@@ -30,9 +31,9 @@ def names(part):
     ("settings", "parts"),
     [
         ({}, ["SwitchBack", "OnlyUnique", "ConvertAll"]),
-        ({"unique": False}, ["SwitchBack", "ConvertAll"]),
-        ({"switch": False}, ["OnlyUnique", "ConvertAll"]),
-        ({"unique": False, "switch": False}, ["ConvertAll"]),
+        ({"uniqueness": OFF}, ["SwitchBack", "ConvertAll"]),
+        ({"switching": OFF}, ["OnlyUnique", "ConvertAll"]),
+        ({"uniqueness": OFF, "switching": OFF}, ["ConvertAll"]),
     ],
 )
 def test_each_part_can_be_turned_off_alone(settings, parts):
@@ -42,38 +43,36 @@ def test_each_part_can_be_turned_off_alone(settings, parts):
 def test_every_setting_reaches_its_part():
     part = us.method(
         "convert",
-        lr=0.01,
-        history=2,
         max_growth=3.0,
-        unique_threshold=0.9,
-        unique_unknown="keep",
-        unique_rule="nearest",
-        switch_window=0.2,
-        switch_disparity="l2",
-        switch_patience=5,
-        switch_keep=3,
-        switch_match_window=0.5,
+        inversion={"lr": 0.01, "history": 2},
+        uniqueness={"threshold": 0.9, "unknown": "keep", "rule": "nearest"},
+        switching=Switching(window=0.2, disparity="l2", patience=5, keep=3, match_window=0.5),
+        budget={"max_clients": 7},
     ).compensator
-    inner = ConvertAll(lr=0.01, history=2, max_growth=3.0)
-    unique = OnlyUnique(inner, 0.9, "keep", "nearest")
-    assert part.composed == SwitchBack(unique, 0.2, "l2", 5, 3, 0.5)
-    own = {f.name for f in dataclasses.fields(Convert)} - {
-        f.name for f in dataclasses.fields(ConvertAll)
-    }
-    assert {n for n in own if n not in ("unique", "switch")} == {
-        *(f"switch_{f.name}" for f in dataclasses.fields(SwitchBack) if f.name != "inner"),
-        *(f"unique_{f.name}" for f in dataclasses.fields(OnlyUnique) if f.name != "inner"),
-    }
+    inner = ConvertAll(us.Inversion(lr=0.01, history=2), Budget(max_clients=7), max_growth=3.0)
+    unique = OnlyUnique(inner, Uniqueness(threshold=0.9, unknown="keep", rule="nearest"))
+    switching = Switching(window=0.2, disparity="l2", patience=5, keep=3, match_window=0.5)
+    assert part.composed == SwitchBack(unique, switching)
+    own = {f.name for f in dataclasses.fields(Convert)}
+    assert own - {f.name for f in dataclasses.fields(ConvertAll)} == {"uniqueness", "switching"}
+
+
+def test_an_unknown_setting_of_a_group_names_the_nearest():
+    with pytest.raises(UnknownNameError, match=r"of 'inversion'.*Did you mean 'sparsity'"):
+        us.method("convert", inversion={"sparsty": 0})
+    with pytest.raises(ConfigError, match=r"`inversion` should be Inversion\(...\)"):
+        us.method("convert", inversion=0.5)
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"unique_threshold": -1},
-        {"unique_rule": "median"},
-        {"switch_window": -1},
+        {"uniqueness": {"threshold": -1}},
+        {"uniqueness": {"rule": "median"}},
+        {"switching": {"window": -1}},
         {"max_growth": -1},
-        {"lr": 0},
+        {"inversion": {"lr": 0}},
+        {"budget": {"max_conversions": 0}},
     ],
 )
 def test_a_wrong_setting_of_a_part_is_refused_at_once(wrong):
@@ -82,11 +81,11 @@ def test_a_wrong_setting_of_a_part_is_refused_at_once(wrong):
 
 
 def test_a_preset_goes_below_what_is_given():
-    found = us.method("convert", preset="paper", iterations=500)
+    found = us.method("convert", preset="paper", inversion={"iterations": 500})
     part = found.compensator
     wanted = {**PRESETS["paper"], "iterations": 500}
-    assert {name: getattr(part, name) for name in wanted} == wanted
-    assert found.settings == {"preset": "paper", "iterations": 500}
+    assert {name: getattr(part.inversion, name) for name in wanted} == wanted
+    assert found.settings == {"preset": "paper", "inversion": {"iterations": 500}}
     assert us.method("convert", preset="default") != found
     assert us.method("convert", preset="default").compensator == us.method("convert").compensator
 
@@ -103,9 +102,14 @@ def test_an_unknown_preset_names_the_nearest_and_others_have_none():
 @pytest.mark.parametrize(
     "method",
     [
-        us.method("convert", preset="paper", sparsity=0.5, max_seconds=2.0, switch=False),
-        us.method("convert", unique_rule="nearest"),
-        us.Method(us.chain(us.only_unique(us.switch_back(ConvertAll(history=2))), us.Drop(9))),
+        us.method("convert", preset="paper", inversion={"sparsity": 0.5}, switching=OFF),
+        us.method("convert", inversion=us.Inversion(max_seconds=2.0)),
+        us.method("convert", uniqueness={"rule": "nearest"}),
+        us.Method(
+            us.chain(
+                us.only_unique(us.switch_back(ConvertAll(us.Inversion(history=2)))), us.Drop(9)
+            )
+        ),
     ],
 )
 def test_it_can_be_written_down_and_made_again(method):
@@ -163,10 +167,12 @@ def test_a_slow_client_is_converted_and_its_error_drops():
 
 
 def test_a_run_goes_on_bit_by_bit_from_what_was_saved(tmp_path):
-    settings = {"iterations": 6, "warm_iterations": 3, "history": 3, "max_loss": 9.0}
+    inversion = {"iterations": 6, "warm_iterations": 3, "history": 3, "max_loss": 9.0}
     ends = []
     for save in (None, tmp_path):
-        server, seen = play(slow_server(us.method("convert", **settings)), 9, [], save=save)
+        server, seen = play(
+            slow_server(us.method("convert", inversion=inversion)), 9, [], save=save
+        )
         ends.append((server.params, seen, server._state.compensator))
     (whole, notes, state), (pieces, again, restored) = ends
     assert all(torch.equal(whole[n], pieces[n]) for n in whole)

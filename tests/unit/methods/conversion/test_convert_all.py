@@ -5,17 +5,17 @@ import math
 
 import pytest
 import torch
+from late_world import INPUTS, changed, converting
 
 import unstale as us
 from unstale.errors import ConfigError
 from unstale.methods import Convert
-from unstale.methods.base import surrogates_of
-from unstale.methods.conversion import ConvertAll
-from unstale.methods.conversion import parallel as spreading
+from unstale.methods.conversion import parallel
+from unstale.methods.conversion.prefit import surrogates_of
 from unstale.params import norm, scale, zeros_like
 
-WHOLE = ConvertAll(sparsity=0, iterations=120, warm_iterations=40)
-FEW = ConvertAll(sparsity=0, iterations=4, warm_iterations=2, max_loss=10.0)
+WHOLE = converting(sparsity=0, iterations=120, warm_iterations=40)
+FEW = converting(sparsity=0, iterations=4, warm_iterations=2, max_loss=10.0)
 
 
 def same(one, other):
@@ -26,7 +26,7 @@ def kinds(outcome):
     return [note.kind for note in outcome.notes]
 
 
-def test_it_is_settings_and_compensator_at_once(world):
+def test_its_inversion_is_that_of_convert(world):
     assert isinstance(WHOLE, us.Compensator)
     stale = world.update("s", 2)
     found = us.convert(
@@ -37,7 +37,7 @@ def test_it_is_settings_and_compensator_at_once(world):
         local=us.LocalSpec(lr=0.5, momentum=0.5, steps=4),
         inputs=us.InputSpec((4,), 3, 0.0, 1.0),
         num_examples=12,
-        settings=WHOLE,
+        settings=WHOLE.inversion,
     )
     assert isinstance(found, us.Conversion)
     assert found.ok
@@ -63,13 +63,13 @@ def test_the_oracle_error_drops_and_fresh_updates_pass(world):
 
 def test_one_call_for_all_clients_of_a_round(world, monkeypatch):
     calls = []
-    convert_many = spreading.convert_many
+    convert_many = parallel.convert_many
 
     def spy(model, requests, **rest):
         calls.append(len(requests))
         return convert_many(model, requests, **rest)
 
-    monkeypatch.setattr(spreading, "convert_many", spy)
+    monkeypatch.setattr(parallel, "convert_many", spy)
     FEW.apply(
         [world.update(c, b) for c, b in [("s", 1), ("s", 3), ("t", 4)]], FEW.init(), world.view(9)
     )
@@ -77,14 +77,14 @@ def test_one_call_for_all_clients_of_a_round(world, monkeypatch):
 
 
 def test_a_warm_start_needs_fewer_iterations(world):
-    settings = ConvertAll(sparsity=0, iterations=200, warm_iterations=200, tolerance=0.02)
+    settings = converting(sparsity=0, iterations=200, warm_iterations=200, tolerance=0.02)
     first = settings.apply([world.update("s", 4)], settings.init(), world.view(9))
     cold = settings.apply([world.update("s", 5)], settings.init(), world.view(10)).notes[0].detail
     warm = settings.apply([world.update("s", 5)], first.state, world.view(10)).notes[0].detail
     assert (cold["start"], warm["start"]) == ("cold", "warm")
     assert warm["iterations"] < cold["iterations"] / 2
     assert warm["loss"] < 1.5 * cold["loss"]
-    never = dataclasses.replace(settings, warm_start=False)
+    never = changed(settings, warm_start=False)
     first = never.apply([world.update("s", 4)], never.init(), world.view(9))
     assert first.state == {"clients": {}}
     again = never.apply([world.update("s", 5)], first.state, world.view(10))
@@ -128,14 +128,14 @@ def test_two_updates_of_one_client_are_both_converted(world):
 
 def test_the_past_is_bounded_and_used(world, monkeypatch):
     seen = []
-    convert_many = spreading.convert_many
+    convert_many = parallel.convert_many
 
     def spy(model, requests, **rest):
         seen.append([[id(base) for base, _ in r.past] for r in requests])
         return convert_many(model, requests, **rest)
 
-    monkeypatch.setattr(spreading, "convert_many", spy)
-    settings = dataclasses.replace(FEW, history=3)
+    monkeypatch.setattr(parallel, "convert_many", spy)
+    settings = changed(FEW, history=3)
     state = settings.init()
     for base in (1, 2, 4, 3):
         state = settings.apply([world.update("s", base)], state, world.view(9)).state
@@ -153,7 +153,7 @@ def test_the_past_is_bounded_and_used(world, monkeypatch):
 
 
 def test_the_first_two_and_every_tenth_conversion_tell_their_curve(world):
-    settings = dataclasses.replace(FEW, iterations=20)
+    settings = changed(FEW, iterations=20)
     state, told = settings.init(), []
     for _ in range(11):
         outcome = settings.apply([world.update("s", 2)], state, world.view(9))
@@ -170,9 +170,7 @@ def test_the_first_two_and_every_tenth_conversion_tell_their_curve(world):
 
 
 def test_surrogates_are_found_through_every_wrapper(world):
-    whole = Convert(
-        **{f.name: getattr(FEW, f.name) for f in dataclasses.fields(FEW)}, unique=True, switch=True
-    )
+    whole = Convert(**{f.name: getattr(FEW, f.name) for f in dataclasses.fields(FEW)})
     for compensator in (FEW, whole, us.chain(us.Drop(max_staleness=50), us.switch_back(FEW))):
         assert surrogates_of(compensator, compensator.init()) == {}
         state = compensator.apply(
@@ -180,12 +178,12 @@ def test_surrogates_are_found_through_every_wrapper(world):
         ).state
         found = surrogates_of(compensator, state)
         assert list(found) == ["s", "t"]
-        assert all(surrogate.fits(world.view(9).inputs) for surrogate in found.values())
+        assert all(surrogate.fits(INPUTS) for surrogate in found.values())
     assert surrogates_of(us.Drop(), us.Drop().init()) == {}
 
 
 def test_what_is_remembered_is_bounded(world):
-    settings = dataclasses.replace(FEW, max_clients=2)
+    settings = changed(FEW, max_clients=2)
     state = settings.init()
     for now, client in enumerate(("s", "t", "u"), start=6):
         state = settings.apply([world.update(client, 2)], state, world.view(now)).state
@@ -217,7 +215,7 @@ def test_noise_is_no_fit_and_is_kept_with_its_reason(world):
     s = world.update("s", 2)
     rng = torch.Generator().manual_seed(0)
     noise = {n: torch.randn(p.shape, generator=rng) for n, p in s.delta.items()}
-    settings = ConvertAll(iterations=20, max_loss=0.3)
+    settings = converting(iterations=20, max_loss=0.3)
     state = FEW.apply([world.update("s", 1)], FEW.init(), world.view(8)).state
     bad = dataclasses.replace(s, delta=noise)
     outcome = settings.apply([bad], state, world.view(9))
@@ -229,11 +227,11 @@ def test_noise_is_no_fit_and_is_kept_with_its_reason(world):
 
 def test_an_estimate_that_grew_too_much_is_not_trusted(world):
     stale = world.update("s", 2)
-    free = dataclasses.replace(FEW, max_growth=0)
+    free = changed(FEW, max_growth=0)
     estimate = free.apply([stale], free.init(), world.view(9)).updates[0]
     growth = norm(estimate.delta) / norm(stale.delta)
     for limit, kind in ((growth * 1.01, "converted"), (growth * 0.99, "fallback")):
-        settings = dataclasses.replace(FEW, max_growth=limit)
+        settings = changed(FEW, max_growth=limit)
         outcome = settings.apply([stale], settings.init(), world.view(9))
         assert kinds(outcome) == [kind]
     assert outcome.updates == (stale,)
@@ -242,7 +240,7 @@ def test_an_estimate_that_grew_too_much_is_not_trusted(world):
 
 @pytest.mark.parametrize("fallback", ["keep", "drop"])
 def test_without_its_base_an_update_falls_back(world, fallback):
-    settings = dataclasses.replace(FEW, fallback=fallback)
+    settings = changed(FEW, fallback=fallback)
     s, t = world.update("s", 2), world.update("t", 5)
     past = {5: world.weights[5]}
     outcome = settings.apply([s, t], settings.init(), world.view(9, history=past.get))
@@ -252,7 +250,7 @@ def test_without_its_base_an_update_falls_back(world, fallback):
 
 
 def test_a_rounds_conversions_can_be_limited(world):
-    settings = dataclasses.replace(FEW, max_conversions=1)
+    settings = changed(FEW, max_conversions=1)
     updates = [world.update("s", 5), world.update("t", 2)]
     outcome = settings.apply(updates, settings.init(), world.view(9))
     assert kinds(outcome) == ["fallback", "converted"], "the stalest is converted"
@@ -261,7 +259,7 @@ def test_a_rounds_conversions_can_be_limited(world):
 
 
 def test_a_rounds_seconds_can_be_limited(world):
-    settings = ConvertAll(iterations=1_000_000, patience=0, sparsity=0, round_seconds=0.3)
+    settings = converting(iterations=1_000_000, patience=0, sparsity=0, round_seconds=0.3)
     updates = [world.update("s", 5), world.update("s", 4), world.update("t", 2)]
     outcome = settings.apply(updates, settings.init(), world.view(9))
     assert all(0 < note.detail["iterations"] < 1_000_000 for note in outcome.notes)
@@ -291,4 +289,4 @@ def test_what_is_missing_is_said_when_it_is_needed(world, missing, word):
 )
 def test_wrong_settings_are_refused(wrong):
     with pytest.raises(ConfigError, match=next(iter(wrong))):
-        ConvertAll(**wrong)
+        converting(**wrong)

@@ -46,7 +46,7 @@ class Run:
             lambda v: weights,
             us.LocalSpec(),
             torch.Generator(),
-            kept=frozenset(range(version + 1) if kept is None else kept),
+            kept_versions=frozenset(range(version + 1) if kept is None else kept),
         )
         outcome = self.method.apply(updates, self.state, view)
         self.state = outcome.state

@@ -6,12 +6,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from late_world import converting
 from torch import nn
 
 import unstale as us
 from unstale.errors import ConfigError, UnknownNameError
 from unstale.methods import Stateless
-from unstale.methods.conversion import ConvertAll
+from unstale.methods.conversion.prefit import fit_job_of
 from unstale.methods.conversion.sketch import SIZE, signed_places
 from unstale.methods.conversion.uniqueness_rules import (
     MOST_SKETCHES,
@@ -58,14 +59,14 @@ def updates_at(three, version, *vectors):
 
 @pytest.fixture
 def rounds(three, view):
-    """Version 3 with two unstale updates a right angle apart, then version 5."""
+    """Version 3 with two fresh updates a right angle apart, then version 5."""
     weights = three(0, 0, 0)
 
     def play(method, stale, kept=(3, 4, 5)):
         state = method.init()
         fresh = updates_at(three, 3, (1, 0, 0), (0, 1, 0))
         state = method.apply(fresh, state, view(3, weights, {3: weights})).state
-        now = dataclasses.replace(view(5, weights), kept=frozenset(kept))
+        now = dataclasses.replace(view(5, weights), kept_versions=frozenset(kept))
         return method.apply([us.Update("s", 3, three(*stale), 10)], state, now)
 
     return play
@@ -91,7 +92,7 @@ def test_equal_is_not_farther(three, view):
     method = us.only_unique(Doubled())
     weights = three(0, 0, 0)
     state = method.apply(updates_at(three, 3, (2, 0, 0)), method.init(), view(3, weights)).state
-    now = dataclasses.replace(view(4, weights), kept=frozenset({3, 4}))
+    now = dataclasses.replace(view(4, weights), kept_versions=frozenset({3, 4}))
     outcome = method.apply([us.Update("s", 3, three(5, 0, 0), 10)], state, now)
     assert outcome.notes[0].detail == {"distance": 0.0, "threshold": 0.0}
 
@@ -122,7 +123,7 @@ def test_versions_that_are_gone_are_forgotten(rounds):
 def test_only_unstale_updates_are_counted_and_the_inner_one_is_always_called(three, view):
     method = us.only_unique(Doubled())
     weights = three(0, 0, 0)
-    now = dataclasses.replace(view(5, weights), kept=frozenset({3, 5}))
+    now = dataclasses.replace(view(5, weights), kept_versions=frozenset({3, 5}))
     fresh = us.Update("f", 5, three(0, 3, 0), 10)
     late = us.Update("a", 3, three(1, 0, 0), 10)
     outcome = method.apply([late, fresh], method.init(), now)
@@ -177,10 +178,10 @@ def test_unique_is_far_from_every_one(rounds, stale, distance):
 
 
 def test_thresholds_are_the_rules_own_unless_given(rounds):
-    assert us.only_unique(Doubled()).factor == 1.0
-    assert us.only_unique(Doubled(), rule="nearest").factor == 0.5
-    assert us.only_unique(Doubled(), 0.7, rule="nearest").factor == 0.7
-    assert us.only_unique(Doubled(), 0, rule="nearest").factor == 0
+    assert us.only_unique(Doubled()).settings.factor == 1.0
+    assert us.only_unique(Doubled(), rule="nearest").settings.factor == 0.5
+    assert us.only_unique(Doubled(), 0.7, rule="nearest").settings.factor == 0.7
+    assert us.only_unique(Doubled(), 0, rule="nearest").settings.factor == 0
     for threshold, kinds in ((None, []), (0.6, ["kept"])):  # 0.293 against 0.5 times it
         outcome = rounds(us.only_unique(Doubled(), threshold, rule="nearest"), (1, 1, 0))
         assert [note.kind for note in outcome.notes] == kinds
@@ -217,7 +218,7 @@ def test_a_class_that_few_hold_is_common_to_the_nearest_alone(view, entries):
     for rule in ("mean", "nearest"):
         method = us.only_unique(Doubled(), rule=rule)
         state = method.apply(fresh, method.init(), view(3, weights)).state
-        now = dataclasses.replace(view(5, weights), kept=frozenset({3, 4, 5}))
+        now = dataclasses.replace(view(5, weights), kept_versions=frozenset({3, 4, 5}))
         kept[rule] = [note.client_id for note in method.apply(late, state, now).notes]
     assert kept == {"mean": ["s0"], "nearest": ["s0", "s1"]}, "s2 is unique to both"
     assert state["sketches"]["3"].shape == (5, min(entries, SIZE))
@@ -232,7 +233,7 @@ def test_of_many_unstale_updates_the_first_are_kept(view):
     weights = {"w": torch.zeros(count)}
     state = method.apply(fresh, method.init(), view(3, weights)).state
     assert torch.equal(state["sketches"]["3"], eye[:MOST_SKETCHES])
-    now = dataclasses.replace(view(5, weights), kept=frozenset({3, 5}))
+    now = dataclasses.replace(view(5, weights), kept_versions=frozenset({3, 5}))
     late = [us.Update(f"s{i}", 3, {"w": eye[i]}, 10) for i in (0, 63, 64, 69)]
     notes = method.apply(late, state, now).notes
     assert [note.client_id for note in notes] == ["s0", "s63"], "the others look unique"
@@ -246,7 +247,7 @@ def test_sketches_of_versions_that_are_gone_are_forgotten(rounds):
 
 def test_what_the_other_rule_kept_is_not_read(three, view):
     weights = three(0, 0, 0)
-    now = dataclasses.replace(view(5, weights), kept=frozenset({3, 5}))
+    now = dataclasses.replace(view(5, weights), kept_versions=frozenset({3, 5}))
     for before, after in (("mean", "nearest"), ("nearest", "mean")):
         old, new = (us.only_unique(Doubled(), rule=rule) for rule in (before, after))
         fresh = updates_at(three, 3, (1, 0, 0), (0, 1, 0))
@@ -256,8 +257,8 @@ def test_what_the_other_rule_kept_is_not_read(three, view):
         assert set(outcome.state) == set(new.init())
 
 
-def test_by_the_nearest_the_same_is_prepared_as_is_applied(world):
-    few = ConvertAll(sparsity=0, iterations=2, max_loss=10.0)
+def test_by_the_nearest_the_same_is_fitted_as_is_applied(world):
+    few = converting(sparsity=0, iterations=2, max_loss=10.0)
     method = us.only_unique(few, rule="nearest")
     fresh = [world.update("f", 3), world.update("g", 3)]
     other = us.Update("h", 3, world.train(world.weights[3], 1, "h"), 12)
@@ -268,8 +269,8 @@ def test_by_the_nearest_the_same_is_prepared_as_is_applied(world):
     assert sorted((n.client_id, n.kind) for n in notes) == [
         ("c", "kept"), ("s", "converted"), ("t", "converted"),
     ]  # fmt: skip
-    prepared = [method.prepare(u, state, world.view(9)) is not None for u in late]
-    assert prepared == [False, True, True]
+    fitted = [fit_job_of(method, u, state, world.view(9)) is not None for u in late]
+    assert fitted == [False, True, True]
 
 
 def test_sketches_survive_save_and_load_and_decide_as_before(tmp_path):

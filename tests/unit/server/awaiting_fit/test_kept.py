@@ -12,7 +12,7 @@ from unstale.executors import WorkerError
 from unstale.seeding import generator
 
 
-def test_held_updates_survive_a_crash_and_count_once(tmp_path):
+def test_waiting_updates_survive_a_crash_and_count_once(tmp_path):
     """Saved amid their fits and loaded again: the numbers of a run without interruption."""
     ends = []
     for crash in (False, True):
@@ -26,7 +26,7 @@ def test_held_updates_survive_a_crash_and_count_once(tmp_path):
         step(server)
         for update in (second, other):
             server.submit(update)
-        assert server.held == [("s", 0), ("s", 1), ("t", 1)]
+        assert server.awaiting_fit == [("s", 0), ("s", 1), ("t", 1)]
         if crash:
             server.save(tmp_path)
             executor.open.set()  # the dead server's fits, which nobody sees
@@ -34,7 +34,7 @@ def test_held_updates_survive_a_crash_and_count_once(tmp_path):
             background = us.Background(threads=1)
             server = us.Server.load(tmp_path, model_of(), background=background)
             assert server.background is background
-        assert server.held == [("s", 0), ("s", 1), ("t", 1)]
+        assert server.awaiting_fit == [("s", 0), ("s", 1), ("t", 1)]
         refused = [server.submit(u).code for u in (first, second, other)]
         executor.open.set()
         reports = []
@@ -44,7 +44,7 @@ def test_held_updates_survive_a_crash_and_count_once(tmp_path):
         background.close()
         told = [(sorted(r.staleness), kinds(r), kinds(r, "t"), r.held) for r in reports]
         assert refused == ["repeated"] * 3
-        assert (server.held, server.outstanding) == ([], [])
+        assert (server.awaiting_fit, server.outstanding) == ([], [])
         ends.append((told, server.params))
     (whole, params), (pieces, restored) = ends
     assert whole == pieces
@@ -52,7 +52,7 @@ def test_held_updates_survive_a_crash_and_count_once(tmp_path):
     assert [(late, held) for late, *_, held in whole] == [([0, 1, 2], 1), ([0, 2], 0), ([0], 0)]
 
 
-def test_without_a_background_what_was_held_takes_part_in_the_next_step(tmp_path, gated):
+def test_without_a_background_what_waited_takes_part_in_the_next_step(tmp_path, gated):
     with us.Background(gated) as background:
         server = server_of(background)
         stale = work(server, "s")
@@ -61,23 +61,16 @@ def test_without_a_background_what_was_held_takes_part_in_the_next_step(tmp_path
         server.save(tmp_path)
         gated.open.set()
     again = us.Server.load(tmp_path, model_of())
-    assert again.held == []
+    assert again.awaiting_fit == []
     report = again.step()
     assert (report.arrivals, kinds(report)) == (1, [("converted", 0)])
     assert again.step().arrivals == 0
     # Without the model nothing can be prepared either; the step tells.
     with us.Background() as background:
         bare = us.Server.load(tmp_path, background=background)
-        assert bare.held == []
+        assert bare.awaiting_fit == []
         with pytest.raises(ConfigError, match="the model"):
             bare.step()
-
-
-def test_an_old_checkpoint_has_nothing_held(tmp_path):
-    server = server_of(None)
-    tree, versions = server.to_tree()
-    assert tree.pop("held") == []
-    assert us.Server.from_tree(tree, versions, model_of()).held == []
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -95,7 +88,7 @@ def test_nothing_is_lost_and_nothing_counts_twice(seed, tmp_path):
             return super().map(work, shared, items)
 
     method = us.method("convert", **few(iterations=1, warm_iterations=1)).compensator
-    background = us.Background(Moody(2), max_held=3)
+    background = us.Background(Moody(2), max_waiting=3)
     server = server_of(background, method)
     out, sent, came = [], [], []
     for round_ in range(25):
@@ -110,15 +103,15 @@ def test_nothing_is_lost_and_nothing_counts_twice(seed, tmp_path):
         if dice(5) == 0:
             server.save(tmp_path)
             background.close()
-            background = us.Background(Moody(2), max_held=3)
+            background = us.Background(Moody(2), max_waiting=3)
             server = us.Server.load(tmp_path, model_of(), background=background)
         if dice(2):
             background.wait(20)
         report = server.step()
         came += [(u.client_id, u.base_version) for u in report.updates]
-        assert len(server.held) == report.held <= 3
-        assert set(server.held) | set(came) == set(sent), round_
-    while server.held:
+        assert len(server.awaiting_fit) == report.held <= 3
+        assert set(server.awaiting_fit) | set(came) == set(sent), round_
+    while server.awaiting_fit:
         background.wait(20)
         came += [(u.client_id, u.base_version) for u in server.step().updates]
     came += [(u.client_id, u.base_version) for u in server.step().updates]

@@ -4,13 +4,26 @@ import dataclasses
 
 import pytest
 import torch
-from waiting_world import FEW, INPUTS, LOCAL, few, kinds, model_of, same, server_of, step, work
+from waiting_world import (
+    FEW,
+    INPUTS,
+    LOCAL,
+    QUICK,
+    few,
+    kinds,
+    model_of,
+    same,
+    server_of,
+    step,
+    work,
+)
 
 import unstale as us
 from unstale.errors import ConfigError
 from unstale.executors import WorkerError
 from unstale.inversion import convert_many
 from unstale.methods import Stateless
+from unstale.methods.conversion import ConvertAll
 
 
 def test_rounds_go_on_and_it_joins_when_it_is_ready(gated):
@@ -21,7 +34,7 @@ def test_rounds_go_on_and_it_joins_when_it_is_ready(gated):
             step(server)
         assert server.submit(stale).accepted
         assert server.submit(stale).code == "repeated"
-        assert server.held == [("s", 0)]
+        assert server.awaiting_fit == [("s", 0)]
         assert server.outstanding == []
         for _ in range(3):  # nobody waits for it
             report = step(server)
@@ -34,11 +47,11 @@ def test_rounds_go_on_and_it_joins_when_it_is_ready(gated):
         report = step(server)
     assert (report.held, sorted(report.staleness)) == (0, [0, now])
     assert kinds(report) == [("converted", 0)]
-    assert server.held == []
+    assert server.awaiting_fit == []
     assert server.weights_of(0) is None
     # Fitted as at version 2, when it came, and converted to the model of the round it joined.
     (request,) = gated.seen
-    rest = {"local": LOCAL, "inputs": INPUTS, "settings": FEW}
+    rest = {"local": LOCAL, "inputs": INPUTS, "settings": FEW.inversion}
     wanted = convert_many(server.model, [request], current=current, **rest)[0]
     used = {u.client_id: u for u in report.updates}["s"]
     assert same(dict(used.delta), dict(wanted.delta))
@@ -48,7 +61,7 @@ def test_rounds_go_on_and_it_joins_when_it_is_ready(gated):
 def test_what_is_ready_by_the_next_step_gives_the_numbers_of_a_conversion_in_it():
     ends = []
     for background in (None, us.Background(threads=1)):
-        server = server_of(background, us.method("convert", switch=True, **few()).compensator)
+        server = server_of(background, us.method("convert", **few()).compensator)
         lines = []
         for _ in range(3):
             stale = [work(server, c) for c in ("s1", "s2")]
@@ -58,7 +71,7 @@ def test_what_is_ready_by_the_next_step_gives_the_numbers_of_a_conversion_in_it(
                 server.submit(update)
                 if background is not None:
                     assert background.wait(20)
-            assert len(server.held) == (2 if background else 0)
+            assert len(server.awaiting_fit) == (2 if background else 0)
         lines.append(step(server).to_json())
         for line in lines:
             line.pop("seconds")
@@ -76,7 +89,7 @@ def test_without_a_background_nothing_is_different():
     stale = work(server, "s")
     step(server)
     server.submit(stale)
-    assert server.held == []
+    assert server.awaiting_fit == []
     assert server.background is None
     report = step(server)
     assert kinds(report) == [("converted", 0)]
@@ -84,13 +97,13 @@ def test_without_a_background_nothing_is_different():
     assert "held" not in report.to_json()
 
 
-def test_only_what_the_method_prepares_is_held(gated):
+def test_only_what_the_method_fits_waits(gated):
     with us.Background(gated) as background:
         plain = us.Server(model_of(), method="first_order", background=background)
         stale = work(plain, "s")
         step(plain)
         plain.submit(stale)
-        assert plain.held == []
+        assert plain.awaiting_fit == []
         assert step(plain).held == 0
         unique = server_of(background, us.only_unique(FEW, threshold=2.0))
         special, *fast = (work(unique, client) for client in ("s", "f", "h"))
@@ -101,14 +114,16 @@ def test_only_what_the_method_prepares_is_held(gated):
         unique.step()
         for update in (common, special):
             unique.submit(update)
-        assert unique.held == [("s", 0)]
+        assert unique.awaiting_fit == [("s", 0)]
         assert kinds(unique.step(), "g") == [("kept", 0)]
         gated.open.set()
 
 
 def test_of_each_client_one_is_fitted_at_a_time_and_starts_from_the_one_before(gated):
     with us.Background(gated) as background:
-        server = server_of(background, dataclasses.replace(FEW, history=2))
+        server = server_of(
+            background, ConvertAll(dataclasses.replace(QUICK, history=2), max_growth=0)
+        )
         first = work(server, "s")
         step(server)
         second = work(server, "s")
@@ -117,14 +132,14 @@ def test_of_each_client_one_is_fitted_at_a_time_and_starts_from_the_one_before(g
         step(server)
         for update in (first, second, other):
             assert server.submit(update).accepted
-        assert server.held == [("s", 0), ("s", 1), ("t", 2)]
+        assert server.awaiting_fit == [("s", 0), ("s", 1), ("t", 2)]
         assert background.waiting == 2
         gated.open.set()
         assert background.wait(20)
         report = step(server)
         assert kinds(report) == [("converted", 0)]
         assert kinds(report, "t") == [("converted", 2)]
-        assert (report.held, server.held) == (1, [("s", 1)])
+        assert (report.held, server.awaiting_fit) == (1, [("s", 1)])
         left = server.surrogates()["s"]
         assert background.wait(20)
         report = step(server)
@@ -137,13 +152,13 @@ def test_of_each_client_one_is_fitted_at_a_time_and_starts_from_the_one_before(g
 
 
 def test_beyond_the_limit_updates_are_converted_in_the_step(gated):
-    with us.Background(gated, max_held=1) as background:
+    with us.Background(gated, max_waiting=1) as background:
         server = server_of(background)
         stale = [work(server, c) for c in ("s1", "s2", "s3")]
         step(server)
         for update in stale:
             server.submit(update)
-        assert server.held == [("s1", 0)]
+        assert server.awaiting_fit == [("s1", 0)]
         report = step(server)
         assert [kinds(report, u.client_id) for u in stale] == [
             [], [("converted", 0)], [("converted", 0)],
@@ -172,7 +187,7 @@ def test_a_fit_that_failed_leaves_the_update_as_it_came(gated, error, word, capl
         assert word in note.detail["reason"]
         used = {u.client_id: u for u in report.updates}["s"]
         assert same(dict(used.delta), dict(stale.delta))
-        assert server.held == []
+        assert server.awaiting_fit == []
         # The next one is none the worse for it.
         gated.error = None
         again = work(server, "s")
@@ -196,13 +211,13 @@ def test_what_the_user_has_to_mend_is_raised_by_the_step():
         before = server.version
         with pytest.raises(ConfigError):
             server.step()
-        assert (server.version, server.held) == (before, [("s", 0)])
+        assert (server.version, server.awaiting_fit) == (before, [("s", 0)])
         # Without inputs nothing can be prepared, and the step says so as ever.
         server = us.Server(model_of(), compensator=FEW, local=LOCAL, background=background)
         stale = work(server, "s")
         step(server)
         assert server.submit(stale).accepted
-        assert server.held == []
+        assert server.awaiting_fit == []
         with pytest.raises(ConfigError, match="InputSpec"):
             server.step()
 
@@ -227,22 +242,25 @@ def test_a_background_that_is_closed_leaves_the_work_to_the_step(gated):
 
 
 class Fails(Stateless):
-    """Prepares nothing but trouble."""
+    """Fits nothing but makes trouble."""
 
-    def prepare(self, update, state, view):
+    def surrogates(self, state):
+        return {}
+
+    def fit_job(self, update, state, view):
         raise OSError("the disk is gone")
 
     def apply(self, updates, state, view):
         return us.Outcome(tuple(updates), state)
 
 
-def test_trouble_with_preparing_is_left_to_the_step(caplog):
+def test_trouble_with_a_fit_job_is_left_to_the_step(caplog):
     with us.Background() as background:
         server = server_of(background, Fails())
         stale = work(server, "s")
         step(server)
         assert server.submit(stale).accepted
-        assert server.held == []
+        assert server.awaiting_fit == []
         assert "the disk is gone" in caplog.text
         assert step(server).arrivals == 2
 
@@ -262,13 +280,13 @@ def test_a_step_that_failed_can_be_taken_again(monkeypatch):
             patched.setattr(server._history, "advance", full)
             with pytest.raises(OSError, match="no space"):
                 server.step()
-        assert server.held == [("s", 0)]
+        assert server.awaiting_fit == [("s", 0)]
         report = server.step()
         assert kinds(report) == [("converted", 0)]
-        assert (report.arrivals, server.held) == (1, [])
+        assert (report.arrivals, server.awaiting_fit) == (1, [])
 
 
-def test_the_cap_on_versions_does_not_lose_what_is_held(gated):
+def test_the_cap_on_versions_does_not_lose_what_waits(gated):
     with us.Background(gated) as background:
         server = server_of(background, history=us.HistorySpec(max_versions=2))
         stale = work(server, "s")

@@ -12,7 +12,8 @@ from unstale.seeding import generator
 
 LOCAL = us.LocalSpec(lr=0.5, steps=3)
 INPUTS = us.InputSpec((3,), 2, 0.0, 1.0)
-FEW = ConvertAll(sparsity=0, iterations=4, warm_iterations=2, max_loss=10.0, max_growth=0)
+QUICK = us.Inversion(sparsity=0, iterations=4, warm_iterations=2, max_loss=10.0)
+FEW = ConvertAll(QUICK, max_growth=0)
 
 
 class Gated(us.Inline):
@@ -70,5 +71,5 @@ def kinds(report, client="s"):
 
 
 def few(**changes):
-    own = {f.name: getattr(FEW, f.name) for f in dataclasses.fields(FEW)}
-    return {**own, **changes}
+    """Settings of `convert` by name, as `FEW` has them; changes are the inversion's."""
+    return {"inversion": dataclasses.replace(QUICK, **changes), "max_growth": 0}
