@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from marked_processes import watch_this_process
 
 

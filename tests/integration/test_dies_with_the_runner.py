@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from marked_processes import RUNNER, marked
 
 HANGS = 600  # seconds

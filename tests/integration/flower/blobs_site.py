@@ -3,13 +3,13 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from deployment import PROBE, Program, Site, Value, wait_until
-from marked_processes import marked
 from records import Records
+
+from marked_processes import marked
 
 BLOBS = Path(__file__).parent / "blobs_app"
 
@@ -64,14 +64,14 @@ def seen(records: Records, kind: str) -> list[dict[str, Any]]:
     return records.events(kind) if (records.folder / "events.jsonl").exists() else []
 
 
-def wait_for_version(records: Records, wanted: int, seconds: float = 300) -> None:
+def wait_for_version(records: Records, wanted: int) -> None:
     """Return as soon as a round is finished."""
-    wait_until(lambda: version(records) >= wanted, seconds, f"version {wanted}", every=0.02)
+    wait_until(lambda: version(records) >= wanted, f"version {wanted}", every=0.02)
 
 
-def wait_for_server_app(site: Site, seconds: float = 120) -> None:
+def wait_for_server_app(site: Site) -> None:
     """Return as soon as a ServerApp's process is there."""
-    wait_until(lambda: bool(marked(site.mark, "flwr-serverapp")), seconds, "a ServerApp")
+    wait_until(lambda: bool(marked(site.mark, "flwr-serverapp")), "a ServerApp", every=0.02)
 
 
 def give_order(records: Records, partition: int, order: str) -> None:
@@ -100,9 +100,3 @@ def assert_sequence(records: Records) -> None:
     versions_of = records.version_of()
     done = {(w["node"], versions_of.get(w["received"])) for w in records.work() if "sent" in w}
     assert set(accepted) <= done, "nobody did that work"
-
-
-def seconds_of(records: Records) -> float:
-    """Return how long the quickest round has taken so far; a guess before the second."""
-    times = [e["time"] for e in seen(records, "version")]
-    return min((b - a for a, b in pairwise(times)), default=3.0)
