@@ -4,53 +4,14 @@ Public names are loaded when they are first used (PEP 562), so that `import unst
 and `unstale --help` do not pay for importing torch.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from unstale.errors import UnstaleError
-    from unstale.executors import Background, Executor, Inline, OnRay, Processes
-    from unstale.inversion import Conversion, InputSpec, Inversion, Surrogate, convert
-    from unstale.methods import (
-        Aggregator,
-        Budget,
-        Compensator,
-        Convert,
-        Drop,
-        ExponentialWeight,
-        FedAvg,
-        FirstOrder,
-        HingeWeight,
-        Identity,
-        Method,
-        PolynomialWeight,
-        PredictedMove,
-        SigmoidWeight,
-        Switching,
-        Tiers,
-        Uniqueness,
-        chain,
-        method,
-        only_unique,
-        switch_back,
-    )
-    from unstale.params import Params, params_of
-    from unstale.server import (
-        HistorySpec,
-        Limits,
-        Report,
-        Server,
-        ServerSettings,
-        ServerState,
-        step,
-    )
-    from unstale.training import LocalSpec, check_model, local_update
-    from unstale.updates import Note, Outcome, Receipt, ServerView, Update
+from unstale.lazy import lazy_names
 
 __version__ = "0.1.0"
 
-# Where each public name lives; `tests/unit/test_exported.py` compares this with the imports
-# above, which are for type checkers and editors.
+# Where each public name lives. The imports below are for type checkers and editors;
+# `tests/unit/test_exported.py` compares the two.
 _HOMES = {
     "unstale.errors": ("UnstaleError",),
     "unstale.executors": ("Background", "Executor", "Inline", "OnRay", "Processes"),
@@ -91,7 +52,48 @@ _HOMES = {
     "unstale.training": ("LocalSpec", "check_model", "local_update"),
     "unstale.updates": ("Note", "Outcome", "Receipt", "ServerView", "Update"),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+if TYPE_CHECKING:
+    from unstale.errors import UnstaleError
+    from unstale.executors import Background, Executor, Inline, OnRay, Processes
+    from unstale.inversion import Conversion, InputSpec, Inversion, Surrogate, convert
+    from unstale.methods import (
+        Aggregator,
+        Budget,
+        Compensator,
+        Convert,
+        Drop,
+        ExponentialWeight,
+        FedAvg,
+        FirstOrder,
+        HingeWeight,
+        Identity,
+        Method,
+        PolynomialWeight,
+        PredictedMove,
+        SigmoidWeight,
+        Switching,
+        Tiers,
+        Uniqueness,
+        chain,
+        method,
+        only_unique,
+        switch_back,
+    )
+    from unstale.params import Params, params_of
+    from unstale.server import (
+        HistorySpec,
+        Limits,
+        Report,
+        Server,
+        ServerSettings,
+        ServerState,
+        step,
+    )
+    from unstale.training import LocalSpec, check_model, local_update
+    from unstale.updates import Note, Outcome, Receipt, ServerView, Update
+else:
+    __getattr__, __dir__ = lazy_names(__name__, _HOMES)
 
 __all__ = [
     "Aggregator",
@@ -144,14 +146,3 @@ __all__ = [
     "step",
     "switch_back",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'unstale' has no attribute '{name}'")
-    value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

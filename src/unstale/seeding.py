@@ -7,9 +7,12 @@ so a resumed run, another order of clients or one method more changes nothing.
 """
 
 import hashlib
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
+
+if TYPE_CHECKING:
+    import torch
 
 
 def derive(seed: int, *names: str | int) -> int:
@@ -27,8 +30,12 @@ def derive(seed: int, *names: str | int) -> int:
     return int.from_bytes(digest, "big") >> 1
 
 
-def generator(seed: int, *names: str | int, device: torch.device | str = "cpu") -> torch.Generator:
+def generator(
+    seed: int, *names: str | int, device: "torch.device | str" = "cpu"
+) -> "torch.Generator":
     """Return a fresh torch generator for the purpose that `names` spell."""
+    import torch  # here: who only needs `derive` or NumPy's generator does not wait for it
+
     return torch.Generator(device=device).manual_seed(derive(seed, *names))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import unstale
+from unstale import methods
 
 SRC = Path(unstale.__file__).parent
 AREAS = sorted(
@@ -45,13 +46,23 @@ def test_the_areas_are_found():
     assert {"unstale", "unstale.methods", "unstale.methods.aggregate"} <= set(AREAS)
 
 
-def test_lazy_names_are_those_that_type_checkers_see():
-    """The runtime table `_HOMES` and the imports for type checkers name the same things."""
-    tree = ast.parse(Path(unstale.__file__).read_text(encoding="utf-8"))
+@pytest.mark.parametrize("package", [unstale, methods], ids=lambda p: p.__name__)
+def test_lazy_names_are_those_that_type_checkers_see(package):
+    """The table of homes and the imports for type checkers name the same things."""
+    tree = ast.parse(Path(package.__file__).read_text(encoding="utf-8"))
+    (table,) = (
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and node.targets[0].id == "_HOMES"
+    )
+    homes = {home: set(names) for home, names in ast.literal_eval(table).items()}
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
-    typed = {node.module: {a.name for a in node.names} for node in block.body}
-    assert typed == {home: set(names) for home, names in unstale._HOMES.items()}
-    assert set(unstale._HOME_OF) == set(unstale.__all__)
+    assert {node.module: {a.name for a in node.names} for node in block.body} == homes
+    lazy = set.union(*homes.values())
+    assert lazy == set(package.__all__) - brought_in(Path(package.__file__))
+    folder = Path(package.__file__).parent
+    modules = {path.stem for path in folder.iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert not lazy & modules, "a module of the same name would be found in place of the name"
 
 
 def test_a_star_gives_exactly_what_is_stated():

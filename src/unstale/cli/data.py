@@ -4,10 +4,6 @@ import json
 from dataclasses import asdict
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
-from rich.table import Table
-from rich.text import Text
 
 from unstale.cli.options import HELP
 
@@ -26,6 +22,10 @@ def data() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print for programs.")
 def check(root: str | None, as_json: bool) -> None:
     """List which data sets are found, where, and whether they are as published."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     from unstale import data as sets
 
     findings = sets.check(root)
@@ -50,6 +50,9 @@ def check(root: str | None, as_json: bool) -> None:
 )
 def fetch(name: str, root: str | None) -> None:
     """Download the published files of NAME, verified by checksum."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
     from unstale import data as sets
 
     console = Console(stderr=True)

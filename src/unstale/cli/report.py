@@ -14,8 +14,8 @@ from unstale.cli.options import HELP
 def report(run_dir: Path, as_json: bool) -> None:
     """Make the report page and the plots of RUN_DIR from its files alone."""
     from unstale.cli.tables import summary_table
-    from unstale.experiment import RunFolder, for_programs
     from unstale.report import write_report
+    from unstale.run_folder import RunFolder, for_programs
 
     page = write_report(run_dir)
     folder = RunFolder(run_dir)

@@ -10,7 +10,6 @@ from pathlib import Path
 from types import FrameType
 
 import click
-from rich.console import Console
 
 from unstale.cli.options import HELP
 
@@ -41,6 +40,8 @@ def run(
     no_report: bool,
 ) -> int:
     """Run EXPERIMENT: a TOML file, a folder with a config.toml, or `quickstart`."""
+    from rich.console import Console
+
     from unstale.cli.progress import LiveProgress
     from unstale.cli.tables import summary_table
     from unstale.errors import ConfigError

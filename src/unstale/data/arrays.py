@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from unstale.data.dataset import Dataset, int_labels
@@ -120,6 +119,8 @@ def _dataset(
     classes: tuple[str, ...],
     bound: float,
 ) -> Dataset:
+    import torch
+
     return Dataset(
         name=name,
         x_train=torch.from_numpy(np.array(x[~test], dtype=np.float32, order="C")),

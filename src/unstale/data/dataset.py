@@ -1,12 +1,17 @@
 """`Dataset`: what every reader returns, checked once so that nothing behind it has to."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from unstale.errors import DataError
+
+# Here and in the readers torch is imported where data is read: `unstale data check` finds and
+# verifies files without it.
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,13 +37,13 @@ class Dataset:
 
     name: str
     """What the data set is called in the registry."""
-    x_train: torch.Tensor
+    x_train: "torch.Tensor"
     """Training inputs, float32, channels first."""
-    y_train: torch.Tensor
+    y_train: "torch.Tensor"
     """Training labels, int64 in [0, number of classes)."""
-    x_test: torch.Tensor
+    x_test: "torch.Tensor"
     """Test inputs, as `x_train`."""
-    y_test: torch.Tensor
+    y_test: "torch.Tensor"
     """Test labels, as `y_train`."""
     classes: tuple[str, ...]
     """The name of each class, by label."""
@@ -46,7 +51,7 @@ class Dataset:
     """No input is below this, after scaling."""
     high: float
     """No input is above this, after scaling."""
-    users_train: torch.Tensor | None = None
+    users_train: "torch.Tensor | None" = None
     """Who each training sample comes from (int64 from 0), where the data knows."""
 
     @property
@@ -60,6 +65,8 @@ class Dataset:
         return tuple(self.x_train.shape[1:])
 
     def __post_init__(self) -> None:
+        import torch
+
         if not self.classes or not self.low < self.high:
             raise DataError(
                 f"Data set '{self.name}' should have classes and low < high. Found "
@@ -81,8 +88,10 @@ class Dataset:
                 f"sample. Found {users.dtype} of shape {tuple(users.shape)}."
             )
 
-    def _check_part(self, part: str, x: torch.Tensor, y: torch.Tensor) -> None:
+    def _check_part(self, part: str, x: "torch.Tensor", y: "torch.Tensor") -> None:
         """Refuse a part whose inputs and labels cannot be trained on."""
+        import torch
+
         what = f"The {part} part of data set '{self.name}'"
         if x.dtype != torch.float32 or y.dtype != torch.int64:
             raise DataError(
@@ -106,12 +115,16 @@ class Dataset:
             )
 
 
-def unit_images(pixels: NDArray[np.uint8]) -> torch.Tensor:
+def unit_images(pixels: NDArray[np.uint8]) -> "torch.Tensor":
     """Return bytes 0..255 as float32 in [0, 1], without a second float copy."""
+    import torch
+
     # A contiguous array of our own: torch must not share memory with a read-only buffer.
     return torch.from_numpy(np.array(pixels, order="C")).to(torch.float32).div_(255)
 
 
-def int_labels(labels: NDArray[np.integer]) -> torch.Tensor:
+def int_labels(labels: NDArray[np.integer]) -> "torch.Tensor":
     """Return labels of any integer type as int64."""
+    import torch
+
     return torch.from_numpy(np.array(labels, dtype=np.int64))

@@ -1,7 +1,6 @@
 """`digits`: scikit-learn's 1,797 handwritten digits of 8×8, embedded: no file, no network."""
 
 import numpy as np
-import torch
 
 from unstale.data.dataset import Dataset, int_labels
 from unstale.data.source import Files, Layout, Source
@@ -18,7 +17,8 @@ def read_digits(files: Files) -> Dataset:
     the UCI data, so one is drawn once for all, the same share of every class,
     from a seed of its own: the seed of a run does not change what is tested.
     """
-    # Imported here: it takes a second, and only this data set needs it.
+    # Imported here: both take a second, and finding data needs neither (see `dataset.py`).
+    import torch
     from sklearn.datasets import load_digits
 
     bunch = load_digits()

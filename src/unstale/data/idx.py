@@ -6,15 +6,17 @@ import struct
 import zlib
 from functools import partial
 from pathlib import Path
-from typing import IO, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from unstale.data.dataset import Dataset, int_labels, unit_images
 from unstale.data.faults import check_labels, damaged
 from unstale.data.source import Download, Files, Layout, Source
+
+if TYPE_CHECKING:
+    import torch
 
 MAX_BYTES = 2**30
 """The most that a header may announce: MNIST has 47 MB."""
@@ -26,7 +28,7 @@ class Scale(NamedTuple):
     mean: float
     std: float
 
-    def __call__(self, pixels: torch.Tensor) -> torch.Tensor:
+    def __call__(self, pixels: "torch.Tensor") -> "torch.Tensor":
         """Return standardised pixels."""
         return (pixels - self.mean) / self.std
 
@@ -68,6 +70,8 @@ def read_idx_set(
     files: Files, name: str, classes: tuple[str, ...], scale: Scale, suffix: str
 ) -> Dataset:
     """Return the data set of four IDX files: images as [1, height, width], standardised."""
+    import torch
+
     x_train, y_train = _read_part(files, "train", suffix, len(classes), scale)
     x_test, y_test = _read_part(files, "t10k", suffix, len(classes), scale)
     low, high = scale(torch.tensor([0.0, 1.0])).tolist()
@@ -76,7 +80,7 @@ def read_idx_set(
 
 def _read_part(
     files: Files, prefix: str, suffix: str, num_classes: int, scale: Scale
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> "tuple[torch.Tensor, torch.Tensor]":
     """Return images and labels of one part, which must be equally many."""
     label_path = files[f"{prefix}-labels-idx1-ubyte{suffix}"]
     images = read_idx(files[f"{prefix}-images-idx3-ubyte{suffix}"], 3)

@@ -9,6 +9,7 @@ from typing import Any
 
 from unstale import data, models
 from unstale.errors import ConfigError, UnknownNameError
+from unstale.experiment.old_names import refuse_old_names, renamed_method
 from unstale.experiment.strict import build, build_kind, checked_table, fit
 from unstale.methods import METHODS, Method, method
 from unstale.methods.groups import groups_of
@@ -204,6 +205,7 @@ def _methods(value: object) -> tuple[MethodConfig, ...]:
     found: list[MethodConfig] = []
     for i, item in enumerate(value):
         table = {"name": item} if isinstance(item, str) else dict(checked_table(item, "methods"))
+        _refuse_old_names(table, f"methods[{i}]")
         name = _known(table.pop("name", None), tuple(METHODS), f"methods[{i}].name")
         label = fit(table.pop("label", name), str, f"methods[{i}].label")
         label = _label(label, f"methods[{i}].label")
@@ -216,6 +218,14 @@ def _methods(value: object) -> tuple[MethodConfig, ...]:
             )
         found.append(config)
     return tuple(found)
+
+
+def _refuse_old_names(table: Mapping[str, Any], where: str) -> None:
+    name = table.get("name")
+    # Somebody may have registered a method under a name that once was ours.
+    if isinstance(name, str) and (name not in METHODS or renamed_method(name) is None):
+        settings = {key: value for key, value in table.items() if key != "name"}
+        refuse_old_names(name, settings, where)
 
 
 def _settings(name: str, table: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -1,30 +1,69 @@
-"""Methods: what is done to stale updates, how updates are combined, and both by name."""
+"""Methods: what is done to stale updates, how updates are combined, and both by name.
 
-from unstale.methods.aggregate import Aggregator, FedAvg, Tiers
-from unstale.methods.base import Compensator, Stateless, fall_back, per_update
-from unstale.methods.chain import Chain, chain
-from unstale.methods.conversion import (
-    Budget,
-    Convert,
-    ConvertAll,
-    OnlyUnique,
-    SwitchBack,
-    Switching,
-    Uniqueness,
-    only_unique,
-    switch_back,
-)
-from unstale.methods.drop import Drop
-from unstale.methods.first_order import FirstOrder
-from unstale.methods.identity import Identity
-from unstale.methods.prediction import PredictedMove
+The registry is loaded at once; the classes, which need torch, when they are first used.
+"""
+
+from typing import TYPE_CHECKING
+
+from unstale.lazy import lazy_names
 from unstale.methods.registry import METHODS, Method, MethodSpec, as_method, method, register
-from unstale.methods.weighting import (
-    ExponentialWeight,
-    HingeWeight,
-    PolynomialWeight,
-    SigmoidWeight,
-)
+
+# Where each class lives. The imports below are for type checkers and editors;
+# `tests/unit/test_exported.py` compares the two.
+_HOMES = {
+    "unstale.methods.aggregate": ("Aggregator", "FedAvg", "Tiers"),
+    "unstale.methods.base": ("Compensator", "Stateless", "fall_back", "per_update"),
+    "unstale.methods.chaining": ("Chain", "chain"),
+    "unstale.methods.conversion": (
+        "Budget",
+        "Convert",
+        "ConvertAll",
+        "OnlyUnique",
+        "SwitchBack",
+        "Switching",
+        "Uniqueness",
+        "only_unique",
+        "switch_back",
+    ),
+    "unstale.methods.drop": ("Drop",),
+    "unstale.methods.first_order": ("FirstOrder",),
+    "unstale.methods.identity": ("Identity",),
+    "unstale.methods.prediction": ("PredictedMove",),
+    "unstale.methods.weighting": (
+        "ExponentialWeight",
+        "HingeWeight",
+        "PolynomialWeight",
+        "SigmoidWeight",
+    ),
+}
+
+if TYPE_CHECKING:
+    from unstale.methods.aggregate import Aggregator, FedAvg, Tiers
+    from unstale.methods.base import Compensator, Stateless, fall_back, per_update
+    from unstale.methods.chaining import Chain, chain
+    from unstale.methods.conversion import (
+        Budget,
+        Convert,
+        ConvertAll,
+        OnlyUnique,
+        SwitchBack,
+        Switching,
+        Uniqueness,
+        only_unique,
+        switch_back,
+    )
+    from unstale.methods.drop import Drop
+    from unstale.methods.first_order import FirstOrder
+    from unstale.methods.identity import Identity
+    from unstale.methods.prediction import PredictedMove
+    from unstale.methods.weighting import (
+        ExponentialWeight,
+        HingeWeight,
+        PolynomialWeight,
+        SigmoidWeight,
+    )
+else:
+    __getattr__, __dir__ = lazy_names(__name__, _HOMES)
 
 __all__ = [
     "METHODS",

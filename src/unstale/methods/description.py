@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from unstale.errors import CheckpointError
-from unstale.methods.chain import Chain
+from unstale.methods.chaining import Chain
 from unstale.methods.conversion import ConvertAll, OnlyUnique, SwitchBack
 from unstale.methods.groups import groups_of
 from unstale.methods.registry import METHODS, Method

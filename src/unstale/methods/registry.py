@@ -8,24 +8,20 @@ be written down as its name and settings and made again from them.
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unstale.errors import ConfigError, UnknownNameError
-from unstale.methods.aggregate import Aggregator, FedAvg, Tiers
-from unstale.methods.base import Compensator
-from unstale.methods.conversion.convert import Convert
-from unstale.methods.conversion.settings import PRESETS
-from unstale.methods.drop import Drop
-from unstale.methods.first_order import FirstOrder
+from unstale.lazy import load_named
 from unstale.methods.groups import make_part, merged
-from unstale.methods.identity import Identity
-from unstale.methods.prediction import PredictedMove
-from unstale.methods.weighting import (
-    ExponentialWeight,
-    HingeWeight,
-    PolynomialWeight,
-    SigmoidWeight,
-)
+
+if TYPE_CHECKING:
+    from unstale.methods.aggregate import Aggregator
+    from unstale.methods.base import Compensator
+
+# Classes of this package are named and not imported: they need torch, and a list of the
+# methods should not.
+IDENTITY = "unstale.methods.identity:Identity"
+FED_AVG = "unstale.methods.aggregate:FedAvg"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +29,13 @@ class Method:
     """A way of handling staleness: what is done to updates, and how they are combined.
 
     Example:
-        >>> Method(compensator=Drop(5), aggregator=FedAvg()).delayed
-        True
+        >>> from unstale import Drop
+        >>> Method(compensator=Drop(5)).aggregator
+        FedAvg(server_lr=1.0)
     """
 
-    compensator: Compensator = dataclasses.field(default_factory=Identity)
-    aggregator: Aggregator = dataclasses.field(default_factory=FedAvg)
+    compensator: "Compensator" = dataclasses.field(default_factory=lambda: load_named(IDENTITY)())
+    aggregator: "Aggregator" = dataclasses.field(default_factory=lambda: load_named(FED_AVG)())
     name: str = "custom"
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """What was given beside the name; the rest is at its default."""
@@ -46,19 +43,62 @@ class Method:
     """False for the oracle, to which the simulator delivers every update at once."""
 
 
-@dataclass(frozen=True, slots=True)
 class MethodSpec:
-    """How a named method is made, and how it is described."""
+    """How a named method is made, and how it is described.
 
-    does: str
-    """One line for tables and `unstale methods`."""
-    paper: str
-    """Where it was published."""
-    compensator: type[Compensator] = Identity
-    aggregator: type[Aggregator] = FedAvg
-    delayed: bool = True
-    presets: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
-    """Settings that belong together, by the name that `preset` takes; empty for none."""
+    Args:
+        does: One line for tables and `unstale methods`.
+        paper: Where it was published.
+        compensator: What is done to updates: a frozen dataclass, or where it is, as
+            `"package.module:Class"`, which is then imported when a method is made.
+        aggregator: How updates are combined, given likewise.
+        delayed: As in `Method`.
+        presets: Settings that belong together, by the name that `preset` takes; given as
+            they are, or where they are.
+
+    Example:
+        >>> MethodSpec("Drops stale updates.", "-", "unstale.methods.drop:Drop").compensator
+        <class 'unstale.methods.drop.Drop'>
+    """
+
+    def __init__(
+        self,
+        does: str,
+        paper: str,
+        compensator: "type[Compensator] | str" = IDENTITY,
+        aggregator: "type[Aggregator] | str" = FED_AVG,
+        delayed: bool = True,
+        presets: Mapping[str, Mapping[str, Any]] | str | None = None,
+    ) -> None:
+        self.does = does
+        self.paper = paper
+        self.delayed = delayed
+        self._compensator = compensator
+        self._aggregator = aggregator
+        self._presets = presets or {}
+
+    @property
+    def compensator(self) -> "type[Compensator]":
+        """The class of the compensator."""
+        found: type[Compensator] = _loaded(self._compensator)
+        return found
+
+    @property
+    def aggregator(self) -> "type[Aggregator]":
+        """The class of the aggregator."""
+        found: type[Aggregator] = _loaded(self._aggregator)
+        return found
+
+    @property
+    def presets(self) -> Mapping[str, Mapping[str, Any]]:
+        """Settings that belong together, by the name that `preset` takes; empty for none."""
+        found: Mapping[str, Mapping[str, Any]] = _loaded(self._presets)
+        return found
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether both classes were given as classes, so that reading them imports nothing."""
+        return not (isinstance(self._compensator, str) or isinstance(self._aggregator, str))
 
     def fields(self) -> dict[str, dataclasses.Field[Any]]:
         """Return the settings by name: the compensator's, then the aggregator's."""
@@ -67,6 +107,10 @@ class MethodSpec:
             for part in (self.compensator, self.aggregator)
             for field in dataclasses.fields(part)  # type: ignore[arg-type]
         }
+
+
+def _loaded(part: Any) -> Any:
+    return load_named(part) if isinstance(part, str) else part
 
 
 METHODS: dict[str, MethodSpec] = {}
@@ -82,6 +126,12 @@ def register(name: str, spec: MethodSpec, *, force: bool = False) -> None:
         raise ConfigError(
             f"Method names should be unique. Found '{name}' twice. Pass force=True to replace it."
         )
+    if spec.is_loaded:  # what is only named is not imported here; `method` checks it
+        _check_settings(name, spec)
+    METHODS[name] = spec
+
+
+def _check_settings(name: str, spec: MethodSpec) -> None:
     own = [
         {f.name for f in dataclasses.fields(part)}  # type: ignore[arg-type]
         for part in (spec.compensator, spec.aggregator)
@@ -91,7 +141,6 @@ def register(name: str, spec: MethodSpec, *, force: bool = False) -> None:
             f"Method '{name}': compensator and aggregator should have settings of different "
             f"names. Both have {sorted(shared)}."
         )
-    METHODS[name] = spec
 
 
 def find(name: str) -> MethodSpec:
@@ -119,6 +168,7 @@ def method(name: str, **settings: Any) -> Method:
         FirstOrder(lam=0.5, fallback='keep')
     """
     spec = find(name)
+    _check_settings(name, spec)
     known = {*spec.fields(), *(["preset"] if spec.presets else [])}
     for key in settings:
         if key not in known:
@@ -153,32 +203,49 @@ register(
 register(
     "weighted",
     MethodSpec(
-        "Weighs stale updates by 1/(1+e^(a(τ−b))).", "Shi et al. 2020 (HySync)", SigmoidWeight
+        "Weighs stale updates by 1/(1+e^(a(τ−b))).",
+        "Shi et al. 2020 (HySync)",
+        "unstale.methods.weighting:SigmoidWeight",
     ),
 )
 register(
     "polynomial",
-    MethodSpec("Weighs stale updates by (1+τ)^−a.", "Xie et al. 2019 (FedAsync)", PolynomialWeight),
+    MethodSpec(
+        "Weighs stale updates by (1+τ)^−a.",
+        "Xie et al. 2019 (FedAsync)",
+        "unstale.methods.weighting:PolynomialWeight",
+    ),
 )
 register(
     "hinge",
     MethodSpec(
-        "Weighs stale updates by 1/(a(τ−b)+1) beyond b.", "Xie et al. 2019 (FedAsync)", HingeWeight
+        "Weighs stale updates by 1/(a(τ−b)+1) beyond b.",
+        "Xie et al. 2019 (FedAsync)",
+        "unstale.methods.weighting:HingeWeight",
     ),
 )
 register(
     "exponential",
-    MethodSpec("Weighs stale updates by e^(−aτ).", "Chen et al. 2019", ExponentialWeight),
+    MethodSpec(
+        "Weighs stale updates by e^(−aτ).",
+        "Chen et al. 2019",
+        "unstale.methods.weighting:ExponentialWeight",
+    ),
 )
 register(
-    "drop", MethodSpec("Throws updates away that are too stale.", "Bonawitz et al. 2019", Drop)
+    "drop",
+    MethodSpec(
+        "Throws updates away that are too stale.",
+        "Bonawitz et al. 2019",
+        "unstale.methods.drop:Drop",
+    ),
 )
 register(
     "first_order",
     MethodSpec(
         "Corrects by a first-order Taylor term: Δ − λ·Δ⊙Δ⊙(w_t − w_base).",
         "Zheng et al. 2017 (DC-ASGD)",
-        FirstOrder,
+        "unstale.methods.first_order:FirstOrder",
     ),
 )
 register(
@@ -186,7 +253,7 @@ register(
     MethodSpec(
         "As first_order, for the move predicted when the work was handed out.",
         "Hakimi et al. 2019",
-        PredictedMove,
+        "unstale.methods.prediction:PredictedMove",
     ),
 )
 register(
@@ -194,7 +261,7 @@ register(
     MethodSpec(
         "FedAvg within tiers of staleness, then a mean over tiers.",
         "Chai et al. 2021 (FedAT)",
-        aggregator=Tiers,
+        aggregator="unstale.methods.aggregate:Tiers",
     ),
 )
 register(
@@ -202,7 +269,7 @@ register(
     MethodSpec(
         "Turns stale updates into fresh ones by training on a surrogate of the client's data.",
         "Wang and Gao 2025",
-        Convert,
-        presets=PRESETS,
+        "unstale.methods.conversion:Convert",
+        presets="unstale.methods.conversion.settings:PRESETS",
     ),
 )

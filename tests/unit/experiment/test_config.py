@@ -231,3 +231,29 @@ def test_the_given_table_is_left_alone(table):
     before = json.dumps(table)
     parse(table)
     assert json.dumps(table) == before
+
+
+@pytest.mark.parametrize(
+    ("methods", "says"),
+    [
+        (["unstale"], "now 'no_delay'"),
+        ([{"name": "invert", "sparsity": 0.0}], r"\[methods.inversion\]\nsparsity = 0.0"),
+        ([{"name": "convert", "switch_slack": 0.2}], "now `switching.match_window`"),
+        ([{"name": "convert", "inversion": {"cuts": 3}}], "now `inversion.max_lr_cuts`"),
+    ],
+)
+def test_an_old_name_is_an_error_that_names_the_new_one(table, methods, says):
+    with pytest.raises(ConfigError, match=says):
+        parse({**table, "methods": methods})
+
+
+def test_groups_are_tables_with_types_of_their_own(table):
+    convert = {"name": "convert", "inversion": {"sparsity": 0}, "switching": {"enabled": False}}
+    (method,) = parse({**table, "methods": [convert]}).methods
+    assert method.settings["inversion"] == {"sparsity": 0.0}
+    assert method.build().compensator.inversion.sparsity == 0
+    assert parse(parse({**table, "methods": [convert]}).to_json()).methods == (method,)
+    with pytest.raises(ConfigError, match=r"methods\[0\].inversion.sparsity. should be a number"):
+        parse({**table, "methods": [{"name": "convert", "inversion": {"sparsity": "none"}}]})
+    with pytest.raises(ConfigError, match=r"\[methods\[0\].inversion\] should be a table"):
+        parse({**table, "methods": [{"name": "convert", "inversion": 3}]})

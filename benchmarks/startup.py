@@ -1,0 +1,50 @@
+"""Seconds until `unstale --help` is done, beside importing only the libraries it is made of.
+
+Each command runs in a process of its own, by turns, and the best of several is taken,
+because the machines are shared. The last column is the ratio to `import click, rich`.
+
+    python benchmarks/startup.py [--turns 10]
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+
+BASE = "python -c 'import click, rich'"
+COMMANDS = {
+    BASE: ["-c", "import click, rich"],
+    "unstale --help": ["-m", "unstale", "--help"],
+    "unstale --version": ["-m", "unstale", "--version"],
+    "unstale methods": ["-m", "unstale", "methods"],
+    "unstale data check": ["-m", "unstale", "data", "check", "--data", "."],
+    "python -c 'import torch'": ["-c", "import torch"],
+}
+
+
+def seconds(words: list[str], folder: str) -> float:
+    """Return the wall time of one process."""
+    start = time.perf_counter()
+    subprocess.run([sys.executable, *words], cwd=folder, check=True, capture_output=True)
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--turns", type=int, default=10, help="processes of each command")
+    turns = parser.parse_args().turns
+    best = dict.fromkeys(COMMANDS, float("inf"))
+    with tempfile.TemporaryDirectory() as folder:  # no data sets there, so nothing to verify
+        for turn in range(turns + 1):
+            for name, words in COMMANDS.items():
+                taken = seconds(words, folder)
+                if turn:  # the first turn only writes byte code
+                    best[name] = min(best[name], taken)
+    for name, value in best.items():
+        print(f"{name:<32} {1000 * value:7.0f} ms  {value / best[BASE]:6.2f}")
+
+
+if __name__ == "__main__":
+    main()
