@@ -5,8 +5,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Two at once, a file each. One thread of torch per process: tests are small, and many wait.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+# Two at once, a file each, in our order: xdist's own would leave files of one long test to the end.
+# One thread of torch per process: tests are small, and many wait.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile \
+	--no-loadscope-reorder
 
 .PHONY: quickstart test test-all test-gpu unit lint docs bench setup clean
 
