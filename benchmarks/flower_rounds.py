@@ -88,7 +88,7 @@ def from_the_log(folder: Path, block: int) -> dict[str, float]:
         "step_ms_max": max(steps),
         "stale_per_round": statistics.fmean(line["stale"] for line in lines),
         "conversions_per_round": statistics.fmean(line["conversions"] for line in lines),
-        "held_max": max(line.get("held", 0) for line in lines),
+        "awaiting_fit_max": max(line.get("awaiting_fit", 0) for line in lines),
     }
 
 
@@ -107,7 +107,7 @@ def show(part: str, rows: dict[str, dict[str, Any]]) -> None:
     print(
         f"\n{part:<26}{'ms/round':>9}{'ratio':>7}{'by turns':>9}{'server CPU':>11}{'all CPU':>9}"
         f"{'ratio':>7}{'round p90':>11}{'longest':>9}{'step ms':>9}{'longest':>9}"
-        f"{'stale':>7}{'conv.':>7}{'held':>5}{'left s':>8}"
+        f"{'stale':>7}{'conv.':>7}{'fits':>5}{'left s':>8}"
     )
     for name, row in rows.items():
         print(
@@ -117,7 +117,7 @@ def show(part: str, rows: dict[str, dict[str, Any]]) -> None:
             f"{row.get('one_round_ms_p90', 0):>11.0f}{row.get('one_round_ms_max', 0):>9.0f}"
             f"{row.get('step_ms_median', 0):>9.1f}{row.get('step_ms_max', 0):>9.0f}"
             f"{row.get('stale_per_round', 0):>7.2f}{row.get('conversions_per_round', 0):>7.2f}"
-            f"{row.get('held_max', 0):>5.0f}{row['afterwards_s']:>8.1f}"
+            f"{row.get('awaiting_fit_max', 0):>5.0f}{row['afterwards_s']:>8.1f}"
         )
 
 

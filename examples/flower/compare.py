@@ -7,7 +7,6 @@ drawn by each engine for itself. So the figures should agree up to what chance d
 """
 
 import argparse
-import json
 import os
 import subprocess
 import tempfile
@@ -21,6 +20,7 @@ from slow_nodes import task
 from slow_nodes.emulation import rounds_late
 
 import unstale as us
+from unstale.run_folder import Lines
 from unstale.sim import Scenario, ScenarioSpec, Simulation
 from unstale.sim.cohort import SampledCohort
 from unstale.sim.latency.plan import FixedPlan, Latency
@@ -65,8 +65,8 @@ def on_flower(config: dict[str, Any]) -> Scores:
             check=True,
         )
         (path,) = Path(folder, "rounds").rglob("seed-*.jsonl")
-        lines = [json.loads(line) for line in path.read_text().splitlines()]
-    return [(line["accuracy"], line["affected_accuracy"]) for line in lines]
+        lines = Lines(path).read()
+    return [(line.accuracy, line.affected_accuracy) for line in lines]
 
 
 def in_the_simulator(config: dict[str, Any]) -> Scores:
@@ -82,7 +82,7 @@ def in_the_simulator(config: dict[str, Any]) -> Scores:
     scenario = Scenario(spec, task.dataset(config), config["seed"])
     simulation = Simulation(server, model, scenario, affected=[config["affected-class"]])
     lines = [simulation.run_round() for _ in range(config["num-rounds"])]
-    return [(line["accuracy"], line["affected_accuracy"]) for line in lines]
+    return [(line.accuracy, line.affected_accuracy) for line in lines]
 
 
 def figures(scores: Scores) -> tuple[float, float, float]:

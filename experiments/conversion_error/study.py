@@ -140,8 +140,8 @@ def train(
         if simulation.round in wanted:
             versions[simulation.round] = simulation.server.params
         if simulation.round < CURRENT:
-            record = simulation.run_round()
-    print(f"{name} seed {seed}: trained, accuracy {record['accuracy']:.3f}", flush=True)
+            line = simulation.run_round()
+    print(f"{name} seed {seed}: trained, accuracy {line.accuracy:.3f}", flush=True)
     rng = generator(seed, "study", "clients")
     chosen = torch.randperm(scenario.num_clients, generator=rng)[:clients].tolist()
     inputs = InputSpec(dataset.input_shape, dataset.num_classes, dataset.low, dataset.high)

@@ -129,9 +129,9 @@ def train(name: str, root: str | None, device: str, seed: int, clients: int) -> 
     )  # fmt: skip
     versions = {0: simulation.server.params}
     for v in range(setting["rounds"]):
-        record = simulation.run_round()
+        line = simulation.run_round()
         versions[v + 1] = simulation.server.params
-    print(f"{name} seed {seed}: trained, accuracy {record['accuracy']:.3f}", flush=True)
+    print(f"{name} seed {seed}: trained, accuracy {line.accuracy:.3f}", flush=True)
     rng = generator(seed, "savings", "clients")
     chosen = torch.randperm(scenario.num_clients, generator=rng)[:clients].tolist()
     inputs = InputSpec(dataset.input_shape, dataset.num_classes, dataset.low, dataset.high)

@@ -166,7 +166,7 @@ def run(
     seconds = time.perf_counter() - began
     for decision in watch.decisions:
         decision["unique"] = classes[decision["client"]] in rare
-    return watch.decisions, simulation.scores()["accuracy"], seconds
+    return watch.decisions, simulation.scores().accuracy, seconds
 
 
 class Watch:

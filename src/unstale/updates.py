@@ -5,13 +5,16 @@ All are records: frozen, and never changed after they are made.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any
 
 import torch
 from torch import nn
 
 from unstale.executors import Executor
 from unstale.inversion import Fit, InputSpec, Request
+from unstale.notes import NOTE_KINDS as NOTE_KINDS
+from unstale.notes import Note as Note
+from unstale.notes import NoteKind as NoteKind
 from unstale.params import Params
 from unstale.training.local import LocalSpec
 
@@ -62,34 +65,6 @@ class Receipt:
     """Empty if accepted; else what should hold, what was found, what to do."""
     code: str = ""
     """Empty if accepted; else a short name of the reason, as the report counts it."""
-
-
-NoteKind = Literal[
-    "weighted",  # its weight in the average was lowered
-    "compensated",  # corrected by a formula
-    "converted",  # replaced by an estimate from a surrogate
-    "kept",  # used as it came, since other clients hold the like
-    "fallback",  # could not be compensated: used as it came, or dropped
-    "dropped",  # thrown away for its staleness
-    "measured",  # an earlier estimate for this client was compared with what came now
-    "switched",  # the stale update has a share again: estimates have become worse
-    "discarded",  # the whole round's result was not finite
-]
-"""All kinds of notes; the report page and the log know no others."""
-NOTE_KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """One thing that a compensator or aggregator did to one update."""
-
-    kind: NoteKind
-    """What was done."""
-    client_id: str
-    base_version: int
-    detail: Mapping[str, Any] = field(default_factory=dict)
-    """Numbers and words about it, such as the weight, or the reason of a fallback. Some
-    conversions also have `curve`: pairs of iteration and loss."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

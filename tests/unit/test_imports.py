@@ -11,14 +11,14 @@ SRC = Path(unstale.__file__).parent
 
 # Each area may import areas of the rows above it, and itself.
 LAYERS = [
-    {"errors", "seeding", "files"},
+    {"errors", "seeding", "files", "notes"},
+    {"run_folder"},  # below what fills it in: the schema of its lines is everybody's
     {"lazy", "params", "data", "models"},
     {"training", "executors"},
     {"inversion"},
     {"updates"},
     {"methods"},
     {"server"},
-    {"run_folder"},
     {"sim", "flower"},
     {"experiment"},
     {"report"},
@@ -31,7 +31,7 @@ RANK = {area: rank for rank, areas in enumerate(LAYERS) for area in areas}
 ONLY = {
     "data": {"errors", "seeding", "files"},
     "models": {"errors", "seeding", "files"},
-    "report": {"errors", "files", "run_folder"},  # a run folder alone makes a report
+    "report": {"errors", "files", "notes", "run_folder"},  # a run folder alone makes a report
 }
 
 

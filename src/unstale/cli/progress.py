@@ -1,10 +1,9 @@
 """Live progress: a table in a terminal, plain lines elsewhere; always on stderr."""
 
+import dataclasses
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -12,6 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from unstale.experiment import ExperimentConfig
+from unstale.run_folder import Round
 
 # Seconds between plain lines of one method, so that a log stays readable.
 QUIET_SECONDS = 5.0
@@ -22,7 +22,8 @@ class LiveProgress:
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self._latest: dict[str, Mapping[str, Any]] = {}
+        # The last line of each method, with the scores of its last evaluated round.
+        self._latest: dict[str, Round] = {}
         self._done = 0
         self._bar = Progress(
             TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), console=console
@@ -54,28 +55,32 @@ class LiveProgress:
             self._live = Live(self._view(), console=self.console, refresh_per_second=8)
             self._live.start()
 
-    def advance(self, label: str, seed: int, record: Mapping[str, Any]) -> None:
+    def advance(self, label: str, seed: int, line: Round) -> None:
         """Take note of a round."""
         self._bar.advance(self._task)
-        known = self._latest.get(label, {})
-        scored = record if record.get("accuracy") is not None else {**known, **_round_of(record)}
-        self._latest[label] = {**scored, "seed": seed}
+        shown = dataclasses.replace(line, seed=seed)
+        known = self._latest.get(label)
+        if line.accuracy is None and known is not None:
+            shown = dataclasses.replace(
+                shown, accuracy=known.accuracy, affected_accuracy=known.affected_accuracy
+            )
+        self._latest[label] = shown
         if self._live is not None:
             self._live.update(self._view())
         else:
-            self._speak(label, seed, record)
+            self._speak(label, seed, line)
 
-    def _speak(self, label: str, seed: int, record: Mapping[str, Any]) -> None:
+    def _speak(self, label: str, seed: int, line: Round) -> None:
         now = time.monotonic()
-        last = record["round"] == self._rounds
+        last = line.number == self._rounds
         if not last and now - self._spoke < QUIET_SECONDS:
             return
         self._spoke = now
         shown = self._latest[label]
         self._say(
-            f"{label} seed {seed} round {record['round']}/{self._rounds} "
-            f"accuracy {_number(shown.get('accuracy'))} "
-            f"affected {_number(shown.get('affected_accuracy'))}"
+            f"{label} seed {seed} round {line.number}/{self._rounds} "
+            f"accuracy {_number(shown.accuracy)} "
+            f"affected {_number(shown.affected_accuracy)}"
         )
 
     def _say(self, text: str) -> None:
@@ -87,21 +92,20 @@ class LiveProgress:
         for column in ("method", "seed", "round", "accuracy", "affected", "stale", "refused"):
             table.add_column(column, justify="left" if column == "method" else "right")
         for label in self._labels:
-            record = self._latest.get(label, {})
+            line = self._latest.get(label)
+            if line is None:
+                table.add_row(label, "", "waiting", "", "", "", "")
+                continue
             table.add_row(
                 label,
-                str(record.get("seed", "")),
-                f"{record['round']}/{self._rounds}" if record else "waiting",
-                _number(record.get("accuracy")),
-                _number(record.get("affected_accuracy")),
-                str(record.get("stale", "")),
-                str(sum(record.get("refused", {}).values()) or ""),
+                str(line.seed),
+                f"{line.number}/{self._rounds}",
+                _number(line.accuracy),
+                _number(line.affected_accuracy),
+                str(line.stale),
+                str(sum(line.refused.values()) or ""),
             )
         return Group(table, self._bar)
-
-
-def _round_of(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: record[key] for key in ("round", "stale", "refused")}
 
 
 def _number(value: float | None) -> str:

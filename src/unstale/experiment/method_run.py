@@ -1,17 +1,15 @@
 """One method with one seed: from its last checkpoint to its end."""
 
+import dataclasses
 import logging
 import shutil
 import time
 from pathlib import Path
-from typing import Any
 
 from unstale.errors import CheckpointError
 from unstale.experiment.config import ExperimentConfig, MethodConfig
 from unstale.experiment.progress import Progress
-from unstale.run_folder.folder import RunFolder
-from unstale.run_folder.lines import Lines
-from unstale.run_folder.surrogates import write_surrogates
+from unstale.run_folder import Lines, Round, RunFolder, write_surrogates
 from unstale.server import checkpoint
 from unstale.server.checkpoint import Checkpoints, save_tensors
 from unstale.sim import Simulation
@@ -33,18 +31,18 @@ def run_method(
     """Run one method with one seed to its end, from its last checkpoint if there is one.
 
     Raises:
-        RunError: If its lines are damaged.
+        RunError: If its lines are damaged, or of another version of the schema.
     """
     lines = Lines(folder.lines_path(method.label, seed))
     place = folder.checkpoints_path(method.label, seed)
     checkpoints = Checkpoints(place)
     if (place / FINAL).is_file() and len(done := lines.read()) == config.rounds:
         _remove_all_but_final(place)
-        for record in done:
-            progress.advance(method.label, seed, record)
+        for line in done:
+            progress.advance(method.label, seed, line)
         return
-    for record in _go_back(simulation, checkpoints, lines):
-        progress.advance(method.label, seed, record)
+    for line in _go_back(simulation, checkpoints, lines):
+        progress.advance(method.label, seed, line)
 
     saved = time.monotonic()
     between_rounds = True
@@ -52,11 +50,11 @@ def run_method(
         while simulation.round < config.rounds:
             last = simulation.round + 1 == config.rounds
             between_rounds = False
-            record = simulation.run_round(evaluate_now=last)
-            record = {"method": method.label, "seed": seed, **record}
-            lines.append(record)
+            line = simulation.run_round(evaluate_now=last)
+            line = dataclasses.replace(line, method=method.label, seed=seed)
+            lines.append(line)
             between_rounds = True
-            progress.advance(method.label, seed, record)
+            progress.advance(method.label, seed, line)
             if time.monotonic() - saved >= checkpoint_seconds and not last:
                 _save(simulation, checkpoints, lines)
                 saved = time.monotonic()
@@ -67,9 +65,10 @@ def run_method(
             _save(simulation, checkpoints, lines)
         raise
     lines.flush()
-    write_surrogates(folder.surrogates_path(method.label, seed), simulation.server)
+    server = simulation.server
+    write_surrogates(folder.surrogates_path(method.label, seed), server.surrogates(), server.inputs)
     # First the new, then away with the old: a crash between the two costs nothing.
-    save_tensors(place / FINAL, simulation.server.params)
+    save_tensors(place / FINAL, server.params)
     _remove_all_but_final(place)
 
 
@@ -88,10 +87,8 @@ def _save(simulation: Simulation, checkpoints: Checkpoints, lines: Lines) -> Non
     checkpoints.write(*simulation.to_tree())
 
 
-def _go_back(
-    simulation: Simulation, checkpoints: Checkpoints, lines: Lines
-) -> list[dict[str, Any]]:
-    """Restore the last sound checkpoint, if any, and return the records up to it."""
+def _go_back(simulation: Simulation, checkpoints: Checkpoints, lines: Lines) -> list[Round]:
+    """Restore the last sound checkpoint, if any, and return the lines up to it."""
     if not checkpoint.exists(checkpoints.folder):
         return lines.cut(0)
     try:

@@ -1,10 +1,10 @@
 """How a run tells of its progress; the command line listens, the library is silent."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from unstale.experiment.config import ExperimentConfig
+from unstale.run_folder import Round
 
 
 class Progress(Protocol):
@@ -13,7 +13,7 @@ class Progress(Protocol):
     def begin(self, config: ExperimentConfig, folder: Path) -> None:
         """The run starts or goes on."""
 
-    def advance(self, label: str, seed: int, record: Mapping[str, Any]) -> None:
+    def advance(self, label: str, seed: int, line: Round) -> None:
         """A round is done, now or in an earlier process."""
 
 
@@ -23,5 +23,5 @@ class Silent:
     def begin(self, config: ExperimentConfig, folder: Path) -> None:
         """Do nothing."""
 
-    def advance(self, label: str, seed: int, record: Mapping[str, Any]) -> None:
+    def advance(self, label: str, seed: int, line: Round) -> None:
         """Do nothing."""

@@ -9,7 +9,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import resource_tracker
@@ -28,12 +28,12 @@ from unstale.experiment.config import ExperimentConfig
 from unstale.experiment.method_run import run_method
 from unstale.experiment.prepare import prepare
 from unstale.experiment.progress import Progress
-from unstale.run_folder.folder import RunFolder
+from unstale.run_folder import Round, RunFolder
 from unstale.sim import Scenario
 
 # A method's label and a seed.
 Part = tuple[str, int]
-# A round that a worker tells of: label, seed, record.
+# A round that a worker tells of: label, seed, the line's JSON.
 Told = tuple[str, int, dict[str, Any]]
 
 
@@ -109,7 +109,8 @@ def _hear(worker: Connection, progress: Progress) -> bool:
     with _lost_worker_is_said():
         told: Told | str = worker.recv()
     if not isinstance(told, str):
-        progress.advance(*told)
+        label, seed, line = told
+        progress.advance(label, seed, Round.from_json(line))
         return True
     kind, _, message = told.partition(" ")
     if kind == "done":
@@ -207,7 +208,6 @@ class _Tell:
     def begin(self, config: ExperimentConfig, folder: Path) -> None:
         """The parent has said so."""
 
-    def advance(self, label: str, seed: int, record: Mapping[str, Any]) -> None:
-        """Tell of a round, without what is of no interest while it runs."""
-        kept = ("round", "stale", "refused", "accuracy", "affected_accuracy")
-        self.parent.send((label, seed, {key: record.get(key) for key in kept}))
+    def advance(self, label: str, seed: int, line: Round) -> None:
+        """Send a round's line."""
+        self.parent.send((label, seed, line.to_json()))

@@ -1,15 +1,14 @@
-"""One round of a server on Flower as a JSON line: the simulator's fields, and the nodes."""
+"""The line of a round on Flower: the step's part, the evaluation, and the nodes."""
 
+import dataclasses
 import math
 import numbers
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from unstale.run_folder.schema import Metric, Nodes, RefusedReply, Round
 from unstale.server.report import Report
 
-# In every line, None where a round was not evaluated; the report page is drawn from them.
-SCORES = ("accuracy", "affected_accuracy", "class_accuracy", "loss")
 # A refusal quotes what a stranger sent: enough to see what was wrong, not a page of it.
 MAX_REASON = 300
 # Refusals told one by one in a line; all of them are counted.
@@ -31,20 +30,21 @@ def round_line(
     working: Mapping[str, int],
     refused: Sequence[Refusal],
     seconds: float,
-) -> dict[str, Any]:
+) -> Round:
     """Return the line of one round.
 
-    Names of metrics may be written with hyphens, as is usual in Flower. Those that the
-    page knows (`SCORES`) are fields of the line, all others are under `metrics`.
+    Names of metrics may be written with hyphens, as is usual in Flower. The four that the
+    report page knows (`accuracy`, `affected_accuracy`, `class_accuracy`, `loss`) are fields of
+    the line, all others are under `metrics`.
 
     Args:
-        report: What the server's step reports.
+        report: What the server's step reports, as the server returned it.
         round: Its number, from 1.
         evaluation: What was measured of the new model; empty in rounds without.
         answered: The nodes whose replies came in this round, late ones included.
         late: Those of them whose reply belongs to an earlier round, and by how many rounds.
         working: The nodes that have not answered yet, and since how many rounds.
-        refused: What was refused, of whom, and why; the server's refusals and the engine's.
+        refused: The replies that were refused before the server saw them: of whom, and why.
         seconds: Wall time of the round.
 
     Example:
@@ -52,45 +52,62 @@ def round_line(
         >>> line = round_line(report, round=3, evaluation={"affected-accuracy": 0.5, "f1": 0.6},
         ...                   answered=["7", "8"], late={"8": 2}, working={"9": 1},
         ...                   refused=[("5", "shape", "too long")], seconds=4.0)
-        >>> line["affected_accuracy"], line["accuracy"], line["metrics"], line["refused"]
+        >>> line.affected_accuracy, line.accuracy, line.metrics, line.refused
         (0.5, None, {'f1': 0.6}, {'shape': 1})
-        >>> line["nodes"]["late"], line["nodes"]["working"]
+        >>> line.nodes.late, line.nodes.working
         ({'8': 2}, {'9': 1})
     """
-    told = report.to_json()
     measured = {str(key).replace("-", "_"): value for key, value in evaluation.items()}
-    scores = {key: _finite(measured.pop(key, None)) for key in SCORES}
-    metrics = {printable(key): _finite(value) for key, value in sorted(measured.items())}
-    return {
-        "round": round,
-        **told,
-        # The engine refuses what cannot even be decoded; the server has never seen that.
-        "refused": _most(Counter(code for _, code, _ in refused), told["refused"]),
-        "seconds": seconds,
-        "step_seconds": told["seconds"],
-        **scores,
-        **({"metrics": metrics} if metrics else {}),
-        "nodes": {
-            "answered": sorted(answered),
-            "late": {node: late[node] for node in sorted(late) if late[node] > 0},
-            "working": dict(sorted(working.items())),
-            "refused": [
-                {"node": printable(node), "code": code, "reason": printable(reason, MAX_REASON)}
+    by_class = measured.pop("class_accuracy", None)
+    scores = {key: measured.pop(key, None) for key in ("accuracy", "affected_accuracy", "loss")}
+    return dataclasses.replace(
+        report.line(),
+        number=round,
+        refused=count_refusals(report.refused, refused),
+        seconds=seconds,
+        step_seconds=report.seconds,
+        accuracy=_number(scores["accuracy"]),
+        affected_accuracy=_number(scores["affected_accuracy"]),
+        class_accuracy=_by_class(by_class),
+        loss=_number(scores["loss"]),
+        metrics={printable(key): _metric(value) for key, value in sorted(measured.items())},
+        nodes=Nodes(
+            answered=tuple(sorted(answered)),
+            late={node: late[node] for node in sorted(late) if late[node] > 0},
+            working=dict(sorted(working.items())),
+            refusals=tuple(
+                RefusedReply(printable(node), code, printable(reason, MAX_REASON))
                 for node, code, reason in refused[:MAX_REFUSED]
-            ],
-        },
-    }
+            ),
+        ),
+    )
 
 
-def _most(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    return {code: max(one.get(code, 0), other.get(code, 0)) for code in sorted({*one, *other})}
+def count_refusals(by_server: Mapping[str, int], before: Sequence[Refusal]) -> dict[str, int]:
+    """Return how many replies were refused in a round, by code, each counted once.
+
+    A reply is refused either before the server sees it (it cannot be decoded, a check fails, or
+    the node's work failed) or by `Server.submit`, never by both. So the counts add up.
+
+    Args:
+        by_server: `refused` of the server's report.
+        before: What the server never saw.
+
+    Example:
+        >>> count_refusals({"repeated": 1}, [("5", "shape", "too long"), ("6", "repeated", "")])
+        {'repeated': 2, 'shape': 1}
+    """
+    total = Counter(by_server) + Counter(code for _, code, _ in before)
+    return dict(sorted(total.items()))
 
 
-def _finite(value: float | Sequence[float] | None) -> float | list[float | None] | None:
+def _metric(value: float | Sequence[float] | None) -> Metric:
     """Return what JSON can hold; NaN, infinities and what is no number become null."""
-    if isinstance(value, list | tuple):
-        return [_number(one) for one in value]
-    return _number(value)
+    return _by_class(value) if isinstance(value, list | tuple) else _number(value)
+
+
+def _by_class(value: object) -> tuple[float | None, ...] | None:
+    return tuple(map(_number, value)) if isinstance(value, list | tuple) else None
 
 
 def _number(value: object) -> float | None:

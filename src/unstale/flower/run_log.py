@@ -5,6 +5,7 @@ goes on. Per round there is one JSON line, lines in the server's log, and, where
 wanted, TensorBoard scalars.
 """
 
+import dataclasses
 import logging
 import re
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,7 @@ from unstale.flower.tensorboard import Scalars, check_installed
 from unstale.methods import Method
 from unstale.run_folder import (
     Lines,
+    Round,
     RunFolder,
     describe_environment,
     write_summary,
@@ -141,10 +143,10 @@ class RunLog:
         """Cut the lines after a round and return how many are left."""
         try:
             return len(self._lines.cut(last))
-        except RunError:
+        except RunError as error:
             # What happened cannot be repeated as in the simulator, and serving matters more.
             aside = self._lines.path.with_suffix(".damaged.jsonl")
-            logger.warning("%s is damaged and set aside as %s.", self._lines.path, aside.name)
+            logger.warning("The lines so far are set aside as %s. %s", aside.name, error)
             self._lines.path.replace(aside)
             self._lines.cut(0)
             return 0
@@ -160,26 +162,23 @@ class RunLog:
         working: Mapping[str, int],
         refused: Sequence[Refusal],
         seconds: float,
-    ) -> dict[str, Any]:
+    ) -> Round:
         """Write down one round and return its line; see `round_line` for what is what.
 
         The line is on the disk when this returns. So call it before the checkpoint of the
         round is written: a line too many is cut on resume, one too few cannot be made again.
         """
-        line = {
-            "method": self.label,
-            "seed": self.seed,
-            **round_line(
-                report,
-                round=round,
-                evaluation=evaluation,
-                answered=answered,
-                late=late,
-                working=working,
-                refused=refused,
-                seconds=seconds,
-            ),
-        }
+        line = round_line(
+            report,
+            round=round,
+            evaluation=evaluation,
+            answered=answered,
+            late=late,
+            working=working,
+            refused=refused,
+            seconds=seconds,
+        )
+        line = dataclasses.replace(line, method=self.label, seed=self.seed)
         self._lines.append(line)
         self._lines.flush()
         if self._scalars is not None:
@@ -189,7 +188,8 @@ class RunLog:
 
     def surrogates(self, server: Server) -> None:
         """Write what some of the server's surrogates look like; nothing where it has none."""
-        write_surrogates(self.folder.surrogates_path(self.label, self.seed), server)
+        path = self.folder.surrogates_path(self.label, self.seed)
+        write_surrogates(path, server.surrogates(), server.inputs)
 
     def finish(self, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Write the summary and the times of all rounds, close the log, and return the summary.

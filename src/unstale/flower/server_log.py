@@ -2,9 +2,10 @@
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from unstale.flower.round_line import printable
+from unstale.run_folder import Round
+from unstale.run_folder.schema import Converted, Nodes
 
 logger = logging.getLogger(__name__)
 
@@ -33,59 +34,53 @@ def join_flowers_log(own: str = "unstale", flowers: str = "flwr") -> None:
         ours.setLevel(logging.INFO)
 
 
-def log_round(line: Mapping[str, Any], rounds: int) -> None:
+def log_round(line: Round, rounds: int) -> None:
     """Log what happened in a round."""
-    for level, text in told_of(line, rounds):
+    for level, text in log_lines(line, rounds):
         logger.log(level, "%s", text)
 
 
-def told_of(line: Mapping[str, Any], rounds: int) -> list[Line]:
+def log_lines(line: Round, rounds: int) -> list[Line]:
     """Return what to log of a round's line: what happened first, then what needs attention.
 
     Example:
-        >>> line = {"round": 3, "seconds": 4.21, "changed": True, "accuracy": 0.9, "nodes": {
-        ...     "answered": ["7", "8", "9"], "late": {"8": 2}, "working": {"5": 1}, "refused": []}}
-        >>> for _, text in told_of(line, rounds=50):
+        >>> nodes = Nodes(answered=("7", "8", "9"), late={"8": 2}, working={"5": 1})
+        >>> line = Round(3, seconds=4.21, changed=True, accuracy=0.9, nodes=nodes)
+        >>> for _, text in log_lines(line, rounds=50):
         ...     print(text)
         Round 3 of 50: 3 nodes answered in 4.2 s, 1 of them late; 1 still works; accuracy 0.900
           answered: 7, 8, 9
           late: 8 by 2 rounds
           still working: 5 for 1 round
     """
-    return [(logging.INFO, _summary(line, rounds)), *_who(line["nodes"]), *_what(line)]
+    nodes = line.nodes or Nodes()
+    return [(logging.INFO, _summary(line, nodes, rounds)), *_who(nodes), *_what(line, nodes)]
 
 
-def _summary(line: Mapping[str, Any], rounds: int) -> str:
-    nodes = line["nodes"]
-    answered, late, working = (len(nodes[key]) for key in ("answered", "late", "working"))
+def _summary(line: Round, nodes: Nodes, rounds: int) -> str:
+    answered, late, working = len(nodes.answered), len(nodes.late), len(nodes.working)
     of = f" of {rounds}" if rounds else ""
-    text = (
-        f"Round {line['round']}{of}: {_counted(answered, 'node')} answered in "
-        f"{line['seconds']:.1f} s"
-    )
+    text = f"Round {line.number}{of}: {_counted(answered, 'node')} answered in {line.seconds:.1f} s"
     text += f", {late} of them late" if late else ""
     text += f"; {working} still work{'s' if working == 1 else ''}" if working else ""
-    # Accepted, and fitted in the background while rounds go on.
-    text += f"; {_counted(line['held'], 'update')} being prepared" if line.get("held") else ""
+    if line.awaiting_fit:
+        text += f"; {_counted(line.awaiting_fit, 'update')} awaiting fit"
     scores = (
-        f"{name} {value:.3f}"
-        for key, name in (
-            ("accuracy", "accuracy"),
-            ("affected_accuracy", "affected classes"),
-            ("loss", "loss"),
-        )
-        if (value := line.get(key)) is not None
+        ("accuracy", line.accuracy),
+        ("affected classes", line.affected_accuracy),
+        ("loss", line.loss),
     )
-    return "; ".join([text, *([", ".join(told)] if (told := list(scores)) else [])])
+    told = [f"{name} {value:.3f}" for name, value in scores if value is not None]
+    return "; ".join([text, *([", ".join(told)] if told else [])])
 
 
-def _who(nodes: Mapping[str, Any]) -> list[Line]:
+def _who(nodes: Nodes) -> list[Line]:
     found = {
-        "answered": [printable(node) for node in nodes["answered"]],
-        "late": [f"{node} by {_counted(n, 'round')}" for node, n in _longest(nodes["late"])],
+        "answered": [printable(node) for node in nodes.answered],
+        "late": [f"{node} by {_counted(n, 'round')}" for node, n in _longest(nodes.late)],
         "still working": [
             f"{node} for {_counted(n, 'round')}" if n else f"{node} since this round"
-            for node, n in _longest(nodes["working"])
+            for node, n in _longest(nodes.working)
         ],
     }
     return [
@@ -98,43 +93,39 @@ def _longest(nodes: Mapping[str, int]) -> list[tuple[str, int]]:
     return [(printable(node), rounds) for node, rounds in ordered]
 
 
-def _what(line: Mapping[str, Any]) -> list[Line]:
+def _what(line: Round, nodes: Nodes) -> list[Line]:
     converted = [
-        f"{printable(one['client'])} from version {one['base_version']} ({_fit(one)})"
-        for one in line.get("converted", ())
+        f"{printable(one.client)} from version {one.base_version} ({_fit(one)})"
+        for one in line.converted
     ]
     told = [(logging.INFO, f"  converted: {_listed(converted)}")] if converted else []
     gamma = [
         f"{printable(client)} (share of the estimate {share:.2f})"
-        for client, share in line.get("gamma", {}).items()
-        if share is not None
+        for client, share in line.gamma.items()
     ]
     told += (
         [(logging.INFO, f"  switching back to stale updates: {_listed(gamma)}")] if gamma else []
     )
     told += _each(
         "  fell back: ",
-        (
-            f"{printable(one['client'])}: {printable(one['reason'], 200)}"
-            for one in line.get("fallbacks", ())
-        ),
+        (f"{printable(one.client)}: {printable(one.reason, 200)}" for one in line.fell_back),
     )
-    refused = line["nodes"]["refused"]
     told += _each(
         "  refused: ",
-        (f"{one['node']}, {printable(one['code'])}: {one['reason']}" for one in refused),
-        sum(line.get("refused", {}).values()),
+        (f"{one.node}, {printable(one.code)}: {one.reason}" for one in nodes.refusals),
+        sum(line.refused.values()),
     )
-    if line.get("notes", {}).get("discarded"):
+    if line.notes.get("discarded"):
         told.append((logging.WARNING, "  the round's result was not finite and was discarded"))
-    elif not line["changed"]:
+    elif not line.changed:
         told.append((logging.WARNING, "  no update could be used: the weights stay as they are"))
     return told
 
 
-def _fit(one: Mapping[str, Any]) -> str:
-    loss = "unknown" if one.get("loss") is None else f"{one['loss']:.4g}"
-    return f"loss {loss}, {_counted(one['iterations'], 'iteration')}, {one['start']} start"
+def _fit(one: Converted) -> str:
+    loss = "unknown" if one.loss is None else f"{one.loss:.4g}"
+    start = "warm" if one.warm else "cold"
+    return f"loss {loss}, {_counted(one.iterations, 'iteration')}, {start} start"
 
 
 def _each(start: str, entries: Iterable[str], total: int = 0) -> list[Line]:

@@ -1,8 +1,6 @@
 """One run of the strategy, from its start or from where another process left it."""
 
-import dataclasses
 import logging
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -13,7 +11,7 @@ from unstale.flower.intake import Intake
 from unstale.flower.layout import Layout
 from unstale.flower.ledger import Ledger, Restored
 from unstale.flower.messages import Attendance
-from unstale.flower.round_line import Evaluation, Refusal, round_line
+from unstale.flower.round_line import Evaluation, Refusal, count_refusals, round_line
 from unstale.flower.run_log import RunLog
 from unstale.flower.server_log import join_flowers_log, log_round
 from unstale.flower.work_tickets import Arrival
@@ -83,10 +81,7 @@ class Session:
         self.intake.come_out(arrivals)
         self.intake.release_all_but(working)
         self.intake.submit_due(round)
-        report = self.server.step()
-        # The engine refuses most of what is refused, before the server sees it.
-        refused = Counter(report.refused) + Counter(code for _, code, _ in self.intake.refused)
-        self._report = dataclasses.replace(report, refused=dict(refused))
+        self._report = self.server.step()
 
     def end_round(self, evaluation: Evaluation, attendance: Attendance, seconds: float) -> None:
         """End a round. It is written down when nodes have their next work: see `write_down`."""
@@ -102,7 +97,7 @@ class Session:
             "held": [list(key) for key in self.server.awaiting_fit],
             "arrivals": report.arrivals,
             "changed": report.changed,
-            "refused": dict(report.refused),
+            "refused": count_refusals(report.refused, intake.refused),
         }
         gone = [*taken, *intake.given_up]
         self._unwritten = [

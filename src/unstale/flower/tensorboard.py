@@ -2,11 +2,12 @@
 
 import logging
 import statistics
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from unstale.errors import ConfigError
+from unstale.run_folder import Round
+from unstale.run_folder.schema import Metric, Nodes
 
 logger = logging.getLogger(__name__)
 
@@ -46,14 +47,14 @@ class Scalars:
         self._codes: set[str] = set()
         self._failed = False
 
-    def round(self, line: Mapping[str, Any]) -> None:
+    def round(self, line: Round) -> None:
         """Write the scalars of a round; what cannot be written is no reason to stop a server."""
         if self._failed:
             return
-        self._codes.update(line["refused"])
+        self._codes.update(line.refused)
         try:
             for name, value in scalars_of(line, self._codes).items():
-                self._writer.add_scalar(name, value, line["round"])
+                self._writer.add_scalar(name, value, line.number)
             self._writer.flush()  # a killed server loses nothing
         except OSError as error:
             self._failed = True
@@ -67,37 +68,37 @@ class Scalars:
             logger.warning("The scalars for TensorBoard are not complete: %s", error)
 
 
-def scalars_of(line: Mapping[str, Any], codes: set[str]) -> dict[str, float]:
+def scalars_of(line: Round, codes: set[str]) -> dict[str, float]:
     """Return the scalars of a round's line by name; what is not known is left out.
 
     Args:
         line: As `round_line` makes it.
         codes: The codes of refusals to tell, whether there are any or not.
     """
-    losses = [one["loss"] for one in line.get("converted", ()) if one["loss"] is not None]
-    nodes, staleness, refused = line["nodes"], line["staleness"], line["refused"]
-    found: dict[str, float | None] = {
-        "accuracy/all": line["accuracy"],
-        "accuracy/affected": line["affected_accuracy"],
-        "loss/test": line["loss"],
-        **{f"metrics/{name}": value for name, value in line.get("metrics", {}).items()},
-        "arrivals/all": line["arrivals"],
-        "arrivals/stale": line["stale"],
-        "nodes/answered": len(nodes["answered"]),
-        "nodes/working": len(nodes["working"]),
-        "nodes/longest_work": max(nodes["working"].values(), default=0),
-        "staleness/mean": staleness["mean"],
-        "staleness/max": staleness["max"],
-        "conversions/count": line["conversions"],
-        "conversions/iterations": line["iterations"],
+    losses = [one.loss for one in line.converted if one.loss is not None]
+    nodes = line.nodes or Nodes()
+    found: dict[str, Metric] = {
+        "accuracy/all": line.accuracy,
+        "accuracy/affected": line.affected_accuracy,
+        "loss/test": line.loss,
+        **{f"metrics/{name}": value for name, value in line.metrics.items()},
+        "arrivals/all": line.arrivals,
+        "arrivals/stale": line.stale,
+        "nodes/answered": len(nodes.answered),
+        "nodes/working": len(nodes.working),
+        "nodes/longest_work": max(nodes.working.values(), default=0),
+        "staleness/mean": line.mean_staleness,
+        "staleness/max": line.max_staleness,
+        "conversions/count": line.conversions,
+        "conversions/iterations": line.iterations,
         "conversions/loss": statistics.fmean(losses) if losses else None,
-        "conversions/fallbacks": line["notes"].get("fallback", 0),
-        "conversions/held": line.get("held"),  # only where they run in the background
-        "refused/all": sum(refused.values()),
-        **{f"refused/{code}": refused.get(code, 0) for code in sorted(codes)},
-        "seconds/round": line["seconds"],
-        "seconds/step": line["step_seconds"],
-        "history/megabytes": line["history"].get("bytes", 0) / 1e6,
+        "conversions/fallbacks": line.notes.get("fallback", 0),
+        "conversions/awaiting_fit": line.awaiting_fit,  # only where fits run in the background
+        "refused/all": sum(line.refused.values()),
+        **{f"refused/{code}": line.refused.get(code, 0) for code in sorted(codes)},
+        "seconds/round": line.seconds,
+        "seconds/step": line.step_seconds,
+        "history/megabytes": line.history_bytes / 1e6,
     }
     return {
         name: float(value)

@@ -2,14 +2,34 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from unstale.notes import NoteKind
 from unstale.report.records import Method, Round, Run
 from unstale.report.series import over_rounds
 
 # More columns than this cannot be told apart.
 MAX_COLUMNS = 120
+
+# What a note of a kind says became of its update: a key of `FATES`, or None where it says
+# nothing of that. Every kind of note has an entry, and a test says so.
+FATE_OF: Mapping[NoteKind, str | None] = {
+    "converted": "converted",
+    "kept": "kept",
+    "switched": "switched",
+    "fallback": "fallback",
+    "dropped": "dropped",
+    "weighted": "other",
+    "compensated": "other",
+    "measured": None,
+    "discarded": None,
+}
+
+
+def _noted(fate: str) -> Callable[[Round], int]:
+    """Return what counts the notes that tell of a fate."""
+    return lambda record: sum(n for kind, n in record.notes.items() if FATE_OF[kind] == fate)
 
 
 def _switched(record: Round) -> int:
@@ -23,10 +43,10 @@ def _other(record: Round) -> int:
 
 _NAMED: tuple[tuple[str, str, Callable[[Round], int]], ...] = (
     ("converted", "converted", lambda r: r.conversions),
-    ("kept", "not unique", lambda r: r.notes.get("kept", 0)),
+    ("kept", "not unique", _noted("kept")),
     ("switched", "switched back", _switched),
-    ("fallback", "fell back", lambda r: r.notes.get("fallback", 0)),
-    ("dropped", "dropped", lambda r: r.notes.get("dropped", 0)),
+    ("fallback", "fell back", _noted("fallback")),
+    ("dropped", "dropped", _noted("dropped")),
 )
 # Key, name and count: from the bottom of a column to its top.
 FATES = (*_NAMED, ("other", "otherwise", _other))

@@ -1,39 +1,11 @@
-"""What a run on real clients tells of its nodes, as frozen records, and what follows."""
+"""The nodes of a run on real clients, each over all rounds."""
 
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from unstale.report.checked import counts, items, mapping
-
-
-@dataclass(frozen=True, slots=True)
-class Nodes:
-    """Who did what in one round; all names are foreign text."""
-
-    answered: tuple[str, ...] = ()
-    """Whose replies came, late ones included."""
-    late: Mapping[str, int] = field(default_factory=dict)
-    """Whose reply belonged to an earlier round, and by how many rounds."""
-    working: Mapping[str, int] = field(default_factory=dict)
-    """Who had not answered yet, and since how many rounds."""
-    refused: Mapping[str, int] = field(default_factory=dict)
-    """How many replies of whom were refused."""
-
-
-def parse_nodes(value: object) -> Nodes | None:
-    """Return a round's nodes; None for a round of a simulation, which has none."""
-    if value is None:
-        return None
-    fields = mapping(value, "nodes")
-    refused = [mapping(one, "A refusal") for one in items(fields.get("refused"), "refused")]
-    return Nodes(
-        tuple(str(node) for node in items(fields.get("answered"), "answered")),
-        counts(fields.get("late"), "late"),
-        counts(fields.get("working"), "working"),
-        Counter(str(one.get("node", "?")) for one in refused),
-    )
+from unstale.run_folder.schema import Nodes as Nodes
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,66 +1,15 @@
-"""Turns parsed JSON into records, checking every value on the way.
+"""Turns the JSON of config, scenario and summary into records, checking every value.
 
 A value of the wrong kind raises `DamageError` with what should hold and what was
 found; `read.py` adds the file and the line. A key that is missing is no fault
 where a run of an older or unfinished kind may lack it.
 """
 
-from unstale.report.checked import DamageError, count, counts, items, mapping, number
-from unstale.report.nodes import parse_nodes
-from unstale.report.parse_conversions import (
-    parse_converted,
-    parse_gamma,
-    parse_measured,
-    parse_reasons,
-)
-from unstale.report.records import Client, Method, MethodSummary, Round, Scenario
-from unstale.run_folder.figures import FIGURES
+from unstale.report.records import Client, Method, MethodSummary, Scenario
+from unstale.run_folder.schema.checked import DamageError, count, items, mapping, number
+from unstale.run_folder.summary import FIGURES
 
 METRICS = (*FIGURES, "conversions", "iterations")
-
-
-def _age(key: str) -> int:
-    if not key.isdecimal():
-        raise DamageError(f"A staleness should be a whole number of at least 0. Found {key!r:.60}.")
-    return int(key)
-
-
-def parse_round(line: object) -> Round:
-    """Return the record of one line of a rounds file."""
-    fields = mapping(line, "A round")
-    if "round" not in fields:
-        raise DamageError("A round should have a 'round' number. Found none.")
-    staleness = mapping(fields.get("staleness"), "staleness")
-    by_class = fields.get("class_accuracy")
-    return Round(
-        number=count(fields["round"], "round"),
-        accuracy=number(fields.get("accuracy"), "accuracy"),
-        affected_accuracy=number(fields.get("affected_accuracy"), "affected_accuracy"),
-        class_accuracy=None
-        if by_class is None
-        else tuple(number(v, "class_accuracy") for v in items(by_class, "class_accuracy")),
-        arrivals=count(fields.get("arrivals"), "arrivals"),
-        stale=count(fields.get("stale"), "stale"),
-        staleness={
-            _age(age): n for age, n in counts(staleness.get("counts"), "staleness.counts").items()
-        },
-        refused=counts(fields.get("refused"), "refused"),
-        notes=counts(fields.get("notes"), "notes"),
-        conversions=count(fields.get("conversions"), "conversions"),
-        iterations=count(fields.get("iterations"), "iterations"),
-        converted=tuple(map(parse_converted, items(fields.get("converted"), "converted"))),
-        fallbacks=parse_reasons(fields.get("fallbacks")),
-        gamma=parse_gamma(fields.get("gamma")),
-        measured=tuple(map(parse_measured, items(fields.get("measured"), "measured"))),
-        history_bytes=count(mapping(fields.get("history"), "history").get("bytes"), "bytes"),
-        seconds=number(fields.get("seconds"), "seconds") or 0.0,
-        nodes=parse_nodes(fields.get("nodes")),
-        oracle={
-            key.removeprefix("oracle/"): found
-            for key, value in fields.items()
-            if key.startswith("oracle/") and (found := number(value, key)) is not None
-        },
-    )
 
 
 def parse_scenario(value: object) -> Scenario:

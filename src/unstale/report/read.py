@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from unstale.errors import RunError
-from unstale.report.checked import items, mapping, number
-from unstale.report.conversions import SurrogateSamples
-from unstale.report.parse import parse_method, parse_round, parse_scenario, parse_summary
-from unstale.report.parse_conversions import parse_surrogates
-from unstale.report.records import Method, Round, Run, Scenario
+from unstale.report.parse import parse_method, parse_scenario, parse_summary
+from unstale.report.records import Method, Run, Scenario
+from unstale.run_folder import Round, SurrogateSamples
+from unstale.run_folder.schema import VersionError
+from unstale.run_folder.schema.checked import items, mapping, number
+from unstale.run_folder.summary import FORMAT
+from unstale.run_folder.surrogates import parse_surrogates
 
-FORMAT = 1
 _SEED_FILE = re.compile(r"seed-(\d+)\.jsonl?")
 _log = logging.getLogger(__name__)
 
@@ -119,7 +120,9 @@ def _read_rounds(path: Path) -> tuple[Round, ...]:
                 break
             raise RunError(f"{path}, line {position} is damaged: {error}") from error
         try:
-            record = parse_round(parsed)
+            record = Round.from_json(parsed)
+        except VersionError as error:
+            raise RunError(f"{path}, line {position} cannot be read. {error}") from error
         except ValueError as error:
             raise RunError(f"{path}, line {position} is damaged: {error}") from error
         # A crash between a line and its checkpoint makes a resumed run write the round

@@ -1,11 +1,16 @@
-"""What a run folder holds, as frozen records: the only thing charts and tables see."""
+"""What a run folder holds, as frozen records: the only thing charts and tables see.
+
+Rounds and surrogates are the run folder's own classes (`unstale.run_folder`), read by the
+schema that wrote them; the rest of a folder is read into the records here.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from unstale.report.conversions import Converted, Measured, SurrogateSamples
-from unstale.report.nodes import NodeHistory, Nodes, histories
+from unstale.report.nodes import NodeHistory, histories
+from unstale.run_folder import Round as Round
+from unstale.run_folder import SurrogateSamples
 
 # The method that runs without any delay. It is the ceiling others are measured against.
 ORACLE = "no_delay"
@@ -24,50 +29,6 @@ class Method:
     def is_oracle(self) -> bool:
         """Whether this is the method that knows no delay."""
         return self.name == ORACLE
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """One line of `rounds/<label>/seed-<n>.jsonl`: one server step."""
-
-    number: int
-    """The round, from 1."""
-    accuracy: float | None = None
-    """Test accuracy over all classes; None in rounds that were not evaluated."""
-    affected_accuracy: float | None = None
-    """Test accuracy in the affected classes; None as above."""
-    class_accuracy: tuple[float | None, ...] | None = None
-    """Test accuracy by class; None as above."""
-    arrivals: int = 0
-    """Updates that arrived."""
-    stale: int = 0
-    """Those of them that were stale."""
-    staleness: Mapping[int, int] = field(default_factory=dict)
-    """How many updates arrived with which staleness."""
-    refused: Mapping[str, int] = field(default_factory=dict)
-    """How many updates were refused for which reason."""
-    notes: Mapping[str, int] = field(default_factory=dict)
-    """What the compensator did, counted: compensated, dropped, fallback, converted, kept."""
-    conversions: int = 0
-    """Stale updates that were converted."""
-    iterations: int = 0
-    """Solver iterations that took."""
-    converted: tuple[Converted, ...] = ()
-    """Those conversions, one by one, where the line tells."""
-    fallbacks: tuple[str, ...] = ()
-    """Why updates fell back, one by one; foreign text."""
-    gamma: Mapping[str, float] = field(default_factory=dict)
-    """The estimate's share, by client, of those that are switching back."""
-    measured: tuple[Measured, ...] = ()
-    """Earlier estimates that were compared with what came now."""
-    history_bytes: int = 0
-    """Bytes of past versions that the server held."""
-    seconds: float = 0.0
-    """Wall time of the round."""
-    nodes: Nodes | None = None
-    """Who answered and who was late, where clients are real; None in a simulation."""
-    oracle: Mapping[str, float] = field(default_factory=dict)
-    """What only a simulation can know, under `oracle/...` in the file."""
 
 
 @dataclass(frozen=True, slots=True)

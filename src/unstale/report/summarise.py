@@ -3,12 +3,11 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from unstale.report.nodes import count_late
 from unstale.report.parse import parse_summary
-from unstale.report.records import Method, MethodSummary, Round, Run
-from unstale.run_folder.figures import figures, over_seeds
+from unstale.report.records import Method, MethodSummary, Run
+from unstale.run_folder.summary import figures, over_seeds
 
 # Losses below this are not worth a word: half of the last digit that is shown.
 _VISIBLE = 0.005
@@ -58,7 +57,7 @@ def summarise(run: Run) -> Summary:
     for label in run.rounds:
         per_seed = {
             seed: figures(
-                [_record(line) for line in rounds],
+                rounds,
                 run.reached(label),
                 math.inf if run.target is None else run.target,
             )
@@ -67,17 +66,6 @@ def summarise(run: Run) -> Summary:
         if per_seed:
             methods[label] = parse_summary(over_seeds(per_seed))
     return Summary(methods, provisional=True)
-
-
-def _record(line: Round) -> dict[str, Any]:
-    """Return a round in the form in which `results` defines the figures."""
-    return {
-        "round": line.number,
-        "accuracy": line.accuracy,
-        "affected_accuracy": line.affected_accuracy,
-        "conversions": line.conversions,
-        "iterations": line.iterations,
-    }
 
 
 def find(run: Run, summary: Summary) -> Finding:

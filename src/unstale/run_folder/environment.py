@@ -1,20 +1,24 @@
-"""Where and with what an experiment ran, so that it can be run again."""
+"""The environment of a run: versions, hardware, commit and command."""
 
 import os
 import platform
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
-
-import numpy
-import torch
+from typing import TYPE_CHECKING, Any
 
 import unstale
 
+if TYPE_CHECKING:
+    import torch
 
-def describe_environment(device: torch.device, command: str) -> dict[str, Any]:
+
+def describe_environment(device: "torch.device", command: str) -> dict[str, Any]:
     """Return versions, hardware, the commit and the command."""
+    # Here, since a report is made of a run folder without torch.
+    import numpy
+    import torch
+
     on_gpu = device.type == "cuda"
     return {
         "unstale": unstale.__version__,

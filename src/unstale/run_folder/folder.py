@@ -13,11 +13,11 @@ report.html  plots/*.png           made from the above
 ```
 """
 
-import fcntl
 import json
-import os
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from unstale.errors import RunError
 from unstale.files import write_json
@@ -28,7 +28,7 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lock: int | None = None
+        self._lock: FileLock | None = None
 
     @property
     def config_path(self) -> Path:
@@ -67,31 +67,33 @@ class RunFolder:
         return self.summary_path.is_file()
 
     def lock(self) -> None:
-        """Make sure that no other process works here; released when the process ends.
+        """Make sure that nobody else works here, in this process or another.
 
-        Locking again what this very object holds changes nothing.
+        The lock is the operating system's: it ends with the process, however that ends, and a
+        file `.lock` that a dead process left does not block anybody. Locking again what this
+        very object holds changes nothing.
 
         Raises:
-            RunError: If another one does.
+            RunError: If somebody else works here.
         """
         if self._lock is not None:
             return
         self.path.mkdir(parents=True, exist_ok=True)
-        handle = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        # A run may be begun in one thread and ended in another.
+        lock = FileLock(self.path / ".lock", timeout=0, thread_local=False)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(handle)
+            lock.acquire()
+        except Timeout as error:
             raise RunError(
                 f"One process at a time should work in a run folder. Another one is at work in "
                 f"{self.path}. Wait for it, or choose another folder (--out of `unstale run`)."
             ) from error
-        self._lock = handle
+        self._lock = lock
 
     def unlock(self) -> None:
         """Let others work here."""
         if self._lock is not None:
-            os.close(self._lock)
+            self._lock.release()
             self._lock = None
 
     def read_json(self, path: Path) -> Any:

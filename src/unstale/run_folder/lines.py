@@ -1,13 +1,13 @@
-"""One method's JSON lines: one line for each round."""
+"""The file of one method's lines: one JSON line for each round, in the schema's form."""
 
 import json
-import math
 import os
 from pathlib import Path
 from typing import Any
 
 from unstale.errors import RunError
 from unstale.files import write_whole
+from unstale.run_folder.schema import DamageError, Round, VersionError
 
 
 class Lines:
@@ -16,53 +16,65 @@ class Lines:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def read(self) -> list[dict[str, Any]]:
-        """Return the whole lines; a last line that was cut off is left out."""
-        if not self.path.is_file():
-            return []
-        records: list[dict[str, Any]] = []
-        # Bytes, and only b"\n": text would also be cut at the line separators of Unicode.
-        *whole, _ = self.path.read_bytes().split(b"\n")
-        for number, line in enumerate(whole, start=1):
-            record = _record(line)
-            if record is None:
-                raise RunError(
-                    f"Line {number} of {self.path} should be a JSON object. Found {line[:40]!r}. "
-                    "Remove the file and use --resume to run this method again."
-                )
-            records.append(record)
-        return records
+    def read(self) -> list[Round]:
+        """Return the rounds of all whole lines; a last line that was cut off is left out.
 
-    def cut(self, last: int) -> list[dict[str, Any]]:
-        """Keep the lines of rounds up to `last` only and return them."""
-        kept = [line for line in self.read() if _round_of(line) <= last]
+        Raises:
+            RunError: If a line is damaged, or of another version of the schema.
+        """
+        return [round for _, round in self._read()]
+
+    def cut(self, last: int) -> list[Round]:
+        """Keep the lines of rounds up to `last` only and return them.
+
+        Raises:
+            RunError: As `read` does.
+        """
+        kept = [(line, round) for line, round in self._read() if round.number <= last]
         # Whole or not at all: the checkpoint relies on what is kept.
-        write_whole(self.path, "".join(map(_line, kept)).encode())
-        return kept
+        write_whole(self.path, b"".join(line + b"\n" for line, _ in kept))
+        return [round for _, round in kept]
 
-    def append(self, record: dict[str, Any]) -> None:
-        """Add one round's record."""
+    def append(self, round: Round) -> None:
+        """Add one round's line.
+
+        Raises:
+            ValueError: If it holds a number that is not finite, which is no JSON.
+        """
+        line = json.dumps(round.to_json(), ensure_ascii=False, allow_nan=False)
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(_line(record))
+            file.write(line + "\n")
 
     def flush(self) -> None:
         """Make sure that all lines are on the disk."""
         with self.path.open("a", encoding="utf-8") as file:
             os.fsync(file.fileno())
 
+    def _read(self) -> list[tuple[bytes, Round]]:
+        if not self.path.is_file():
+            return []
+        # Bytes, and only b"\n": text would also be cut at the line separators of Unicode.
+        *whole, _ = self.path.read_bytes().split(b"\n")
+        return [(line, self._parsed(at, line)) for at, line in enumerate(whole, start=1)]
 
-def _round_of(record: dict[str, Any]) -> float:
-    number = record.get("round")
-    return number if isinstance(number, int) else math.inf
+    def _parsed(self, position: int, line: bytes) -> Round:
+        where = f"Line {position} of {self.path}"
+        try:
+            return Round.from_json(_object(line))
+        except VersionError as error:
+            raise RunError(f"{where} cannot be read. {error}") from error
+        except DamageError as error:
+            raise RunError(
+                f"{where} is damaged. {error} "
+                "Remove the file and use --resume to run this method again."
+            ) from error
 
 
-def _record(line: bytes) -> dict[str, Any] | None:
+def _object(line: bytes) -> dict[str, Any]:
     try:
-        record = json.loads(line)
-    except ValueError:
-        return None
-    return record if isinstance(record, dict) else None
-
-
-def _line(record: dict[str, Any]) -> str:
-    return json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise DamageError(f"It should be a JSON object. Found {line[:40]!r}.")
+    return value

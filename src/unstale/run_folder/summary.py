@@ -1,15 +1,83 @@
-"""The summary of a run folder, from its lines alone."""
+"""The summary of a run folder, from its lines alone.
+
+The definitions of the figures are here and nowhere else: the summary, the tables and the
+report page all use them.
+"""
 
 import math
-from collections.abc import Mapping
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from unstale.files import write_json
-from unstale.run_folder import figures as results
 from unstale.run_folder.folder import RunFolder
 from unstale.run_folder.lines import Lines
+from unstale.run_folder.schema import Round
 
 FORMAT = 1
+"""The version of `summary.json`."""
+
+# The figures of a summary that vary from seed to seed and get a spread.
+FIGURES = ("accuracy", "affected_accuracy", "affected_mean", "rounds_to_target")
+
+
+def figures(lines: Sequence[Round], rounds: int, target: float) -> dict[str, Any]:
+    """Return the figures of one method with one seed.
+
+    `accuracy` and `affected_accuracy` are means over the last fifth of the rounds,
+    `affected_mean` is one over the second half; `rounds_to_target` is the first round
+    whose affected accuracy reaches the target. Rounds that were not evaluated are left
+    out, and a figure without any value is None.
+
+    Example:
+        >>> lines = [Round(r, accuracy=0.5, affected_accuracy=r / 10) for r in range(1, 11)]
+        >>> figures(lines, rounds=10, target=0.75)["rounds_to_target"]
+        8
+        >>> figures(lines, rounds=10, target=0.75)["affected_accuracy"]
+        0.95
+    """
+
+    def mean(pick: Callable[[Round], float | None], after: float) -> float | None:
+        values = [v for line in lines if line.number > after and (v := pick(line)) is not None]
+        return statistics.fmean(values) if values else None
+
+    def affected(line: Round) -> float | None:
+        return line.affected_accuracy
+
+    reached = (
+        line.number
+        for line in lines
+        if line.affected_accuracy is not None and line.affected_accuracy >= target
+    )
+    return {
+        "accuracy": mean(lambda line: line.accuracy, rounds * 4 / 5),
+        "affected_accuracy": mean(affected, rounds * 4 / 5),
+        "affected_mean": mean(affected, rounds / 2),
+        "rounds_to_target": next(reached, None),
+        "conversions": sum(line.conversions for line in lines),
+        "iterations": sum(line.iterations for line in lines),
+    }
+
+
+def over_seeds(per_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the mean figures over seeds, their spread, and each seed's own.
+
+    The spread is the sample standard deviation, None for fewer than two values. A mean
+    over seeds of which one has no value (a target never reached) is None.
+    """
+    rows = list(per_seed.values())
+    summary: dict[str, Any] = {}
+    spread: dict[str, float | None] = {}
+    for key in FIGURES:
+        values = [row[key] for row in rows]
+        whole = bool(values) and all(value is not None for value in values)
+        summary[key] = statistics.fmean(values) if whole else None
+        spread[key] = statistics.stdev(values) if whole and len(values) > 1 else None
+    for key in ("conversions", "iterations"):
+        summary[key] = statistics.fmean(row[key] for row in rows) if rows else 0.0
+    summary["spread"] = spread
+    summary["per_seed"] = [{"seed": seed, **row} for seed, row in per_seed.items()]
+    return summary
 
 
 def write_summary(folder: RunFolder, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -35,9 +103,9 @@ def summarise(folder: RunFolder) -> tuple[dict[str, Any], dict[str, Any]]:
     for method in config["methods"]:
         label = method["label"]
         lines = {s: Lines(folder.lines_path(label, s)).read() for s in config["seeds"]}
-        found = {s: results.figures(records, rounds, goal) for s, records in lines.items()}
-        methods[label] = results.over_seeds(found)
-        seconds = [sum(r["seconds"] for r in records) for records in lines.values()]
+        found = {s: figures(of_seed, rounds, goal) for s, of_seed in lines.items()}
+        methods[label] = over_seeds(found)
+        seconds = [sum(line.seconds for line in of_seed) for of_seed in lines.values()]
         timing[label] = {"seconds": sum(seconds), "per_seed": seconds}
     summary = {
         "format": FORMAT,
@@ -54,6 +122,6 @@ def for_programs(folder: RunFolder) -> dict[str, Any]:
     """Return what `--json` prints: the summary with the seconds, and where the run lies."""
     summary = folder.read_json(folder.summary_path)
     timing = folder.read_json(folder.path / "timing.json")["methods"]
-    for label, figures in summary["methods"].items():
-        figures["seconds"] = timing[label]["seconds"]
+    for label, found in summary["methods"].items():
+        found["seconds"] = timing[label]["seconds"]
     return {**summary, "run": str(folder.path)}

@@ -310,8 +310,10 @@ class Server:
                 "bytes": store.memory_used,
                 "on_disk": store.on_disk,
             }
-            held = None if self.background is None else len(self._awaiting)
-            return dataclasses.replace(result.report, refused=refused, history=kept, held=held)
+            awaiting = None if self.background is None else len(self._awaiting)
+            return dataclasses.replace(
+                result.report, refused=refused, history=kept, awaiting_fit=awaiting
+            )
 
     def _kept(self, awaited: set[int]) -> set[int] | None:
         return self._tickets.outstanding() | awaited if self._tickets.ever_used else None

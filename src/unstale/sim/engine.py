@@ -7,6 +7,7 @@ then a job is three numbers, and its model is kept once per version however
 many clients work on it.
 """
 
+import dataclasses
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,12 +17,13 @@ import torch
 from torch import Tensor, nn
 
 from unstale.params import Params
+from unstale.run_folder import Round
 from unstale.seeding import generator
 from unstale.server import Server
 from unstale.server.checkpoint import ReadParams
 from unstale.server.history import VersionStore
 from unstale.sim import oracle
-from unstale.sim.evaluate import evaluate
+from unstale.sim.evaluate import Scores, evaluate
 from unstale.sim.scenario import Scenario
 from unstale.sim.training import Work, train_cohort
 from unstale.training.losses import resolve_loss
@@ -91,8 +93,23 @@ class Simulation:
         """The number of rounds done, which is the server's version."""
         return self.server.version
 
-    def run_round(self, *, evaluate_now: bool = False) -> dict[str, Any]:
-        """Run one round and return its record.
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        """Clients' work under way, in the order in which it arrives."""
+        return tuple(self._jobs)
+
+    @property
+    def lost(self) -> tuple[Job, ...]:
+        """Work of clients that left, of which the server does not know yet."""
+        return tuple(self._lost)
+
+    @property
+    def client_versions(self) -> list[int]:
+        """The versions that clients at work hold, beside those that the server keeps."""
+        return self._models.versions
+
+    def run_round(self, *, evaluate_now: bool = False) -> Round:
+        """Run one round and return its line.
 
         Args:
             evaluate_now: Evaluate whatever `evaluate_every` says.
@@ -109,23 +126,29 @@ class Simulation:
         self._jobs = [job for job in self._jobs if job.due != now]
         self._forget_unused_models()
         report = self.server.step()
-        record: dict[str, Any] = {"round": report.version, **report.to_json()}
+        line = report.line()
         if self.with_oracle:
-            record |= oracle.errors(truth, oracle.deltas(updates), report.updates)
-        wanted = evaluate_now or report.version % self.evaluate_every == 0
-        record |= self.scores() if wanted else dict.fromkeys(_SCORES)
-        record["seconds"] = time.perf_counter() - began
-        return record
+            judged = oracle.errors(truth, oracle.deltas(updates), report.updates)
+            line = dataclasses.replace(line, oracle=judged)
+        if evaluate_now or report.version % self.evaluate_every == 0:
+            scores = self.scores()
+            line = dataclasses.replace(
+                line,
+                accuracy=scores.accuracy,
+                affected_accuracy=scores.affected_accuracy,
+                class_accuracy=scores.class_accuracy,
+                loss=scores.loss,
+            )
+        return dataclasses.replace(line, seconds=time.perf_counter() - began)
 
-    def scores(self) -> dict[str, Any]:
-        """Return the current model's figures on the test set."""
+    def scores(self) -> Scores:
+        """Return the current model's scores on the test set."""
         params = self._current()
         loss = resolve_loss(self.server.local.loss)
         classes = self.scenario.data.num_classes
-        found = evaluate(
+        return evaluate(
             self.model, params, self._x_test, self._y_test, classes, self.affected, loss
         )
-        return found.to_json()
 
     # --- one round's parts -------------------------------------------------------------
 
@@ -217,6 +240,3 @@ class Simulation:
                 read = versions[version]()
                 params = {name: read[name].to(self.device) for name in self._current()}
             self._models.put(version, params)
-
-
-_SCORES = ("accuracy", "affected_accuracy", "class_accuracy", "loss")

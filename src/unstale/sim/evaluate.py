@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,15 +26,6 @@ class Scores:
     """None for a class without test samples."""
     loss: float | None
     """None where it is not finite."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the figures as JSON values."""
-        return {
-            "accuracy": self.accuracy,
-            "affected_accuracy": self.affected_accuracy,
-            "class_accuracy": list(self.class_accuracy),
-            "loss": self.loss,
-        }
 
 
 @torch.no_grad()

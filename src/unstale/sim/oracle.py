@@ -1,6 +1,7 @@
-"""What only a simulator can know: the update a slow client would have sent today.
+"""Oracle figures: how far updates are from those that slow clients would have sent today.
 
-Never shown to a method; reported under `oracle/` to judge methods by.
+Only a simulator can know them. They are never shown to a method; a round's line has them
+under `oracle/...` to judge methods by.
 """
 
 import math
@@ -27,15 +28,15 @@ def errors(
         used: What was aggregated after compensation; updates that were dropped are missing.
 
     Returns:
-        Two figures; None where nothing late arrived, or nothing that can be measured:
-        training that diverges gives deltas that are not finite.
+        `stale_cosine` and `compensated_cosine`; None where nothing late arrived, or nothing that
+        can be measured: training that diverges gives deltas that are not finite.
     """
     after = {(u.client_id, u.base_version): u.delta for u in used}
     before = [cosine_distance(stale[key], truth[key]) for key in sorted(truth)]
     compensated = [cosine_distance(after[k], truth[k]) for k in sorted(truth) if k in after]
     return {
-        "oracle/stale_cosine": _mean(before),
-        "oracle/compensated_cosine": _mean(compensated),
+        "stale_cosine": _mean(before),
+        "compensated_cosine": _mean(compensated),
     }
 
 

@@ -7,6 +7,7 @@ from rich.console import Console
 from unstale.cli import progress as module
 from unstale.cli.progress import LiveProgress
 from unstale.experiment import load_experiment
+from unstale.run_folder import Round
 
 CONFIG = load_experiment(
     "quickstart", seeds=[0, 1], overrides=["rounds=4", 'methods=["no_delay", "weighted"]']
@@ -14,13 +15,13 @@ CONFIG = load_experiment(
 
 
 def record(round, accuracy=0.5, refused=None):
-    return {
-        "round": round,
-        "accuracy": accuracy,
-        "affected_accuracy": None if accuracy is None else 0.25,
-        "stale": 3,
-        "refused": refused or {},
-    }
+    return Round(
+        round,
+        accuracy=accuracy,
+        affected_accuracy=None if accuracy is None else 0.25,
+        stale=3,
+        refused=refused or {},
+    )
 
 
 def show(terminal, records, monkeypatch=None):

@@ -110,9 +110,9 @@ def test_interrupted(unstale, small, tmp_path, monkeypatch):
 
     advance = LiveProgress.advance
 
-    def stop(self, label, seed, record):
-        advance(self, label, seed, record)
-        if (seed, record["round"]) == (3, 2):
+    def stop(self, label, seed, line):
+        advance(self, label, seed, line)
+        if (seed, line.number) == (3, 2):
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

@@ -65,8 +65,8 @@ class Recorder:
     def begin(self, config, folder):
         self.began += 1
 
-    def advance(self, label, seed, record):
-        self.seen.append((label, seed, record["round"]))
+    def advance(self, label, seed, line):
+        self.seen.append((label, seed, line.number))
         if self.stop_after is not None and len(self.seen) == self.stop_after:
             raise KeyboardInterrupt
 

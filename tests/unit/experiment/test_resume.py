@@ -18,7 +18,7 @@ def numbers(folder):
     """The summary's bytes, and all lines without their times."""
     records = {
         place: [
-            {k: v for k, v in r.items() if k != "seconds"}
+            {k: v for k, v in r.to_json().items() if k != "seconds"}
             for r in Lines(folder.lines_path(*place)).read()
         ]
         for place in PLACES

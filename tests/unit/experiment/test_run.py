@@ -11,7 +11,7 @@ from unstale.server.checkpoint import load_tensors
 
 
 def lines(folder, label, seed):
-    return Lines(folder.lines_path(label, seed)).read()
+    return [line.to_json() for line in Lines(folder.lines_path(label, seed)).read()]
 
 
 def test_what_a_run_leaves_behind(run_tiny, table, recorder):

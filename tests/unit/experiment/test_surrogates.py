@@ -57,7 +57,7 @@ def test_stopped_and_resumed_it_tells_the_same(run_tiny, converting, recorder):
 
     def told(folder):
         lines = Lines(folder.lines_path("convert", 0)).read()
-        return [{k: v for k, v in line.items() if k != "seconds"} for line in lines]
+        return [{k: v for k, v in line.to_json().items() if k != "seconds"} for line in lines]
 
     assert told(again) == told(whole)
     converted = [one for line in told(whole) for one in line.get("converted", [])]

@@ -11,12 +11,9 @@ from unstale.updates import Note
 SLOW, FAST = "15839247129847120341", ("2918273645546372819", "887766554433221100", "77")
 
 
-def report(t, *, staleness=(0, 0, 0), notes=(), changed=True, refused=None):
+def report(t, *, staleness=(0, 0, 0), notes=(), changed=True):
     history = {"versions": min(t, 6), "bytes": 90_000 * min(t, 6), "on_disk": 0}
-    return Report(
-        t, staleness, tuple(notes), changed=changed, refused=refused or {}, history=history,
-        seconds=0.25,
-    )  # fmt: skip
+    return Report(t, staleness, tuple(notes), changed=changed, history=history, seconds=0.25)
 
 
 def told_of(t, *, slow_every=5, affected=True, evaluate=True):
@@ -50,9 +47,7 @@ def told_of(t, *, slow_every=5, affected=True, evaluate=True):
         hit = 0.9 / (1 + math.exp(-(t - 12) / 3))
         evaluation |= {"affected-accuracy": hit, "class-accuracy": [accuracy] * 4 + [hit]}
     return {
-        "report": report(
-            t, staleness=staleness, notes=notes, refused={"not_finite": 1} if refused else {}
-        ),
+        "report": report(t, staleness=staleness, notes=notes),
         "round": t,
         "evaluation": evaluation if evaluate else {},
         "answered": [*FAST, *late],

@@ -170,7 +170,7 @@ def test_damaged_lines_do_not_stop_a_server(tmp_path, caplog):
     log = started(tmp_path / "run", resume_at=2)
     add(log, 3)
     log.close()
-    assert "seed-0.damaged.jsonl" in caplog.text
+    assert "set aside as seed-0.damaged.jsonl. Line 1 of " in caplog.text
     assert path.with_name("seed-0.damaged.jsonl").read_bytes() == damaged
     assert [r.number for r in read_run(tmp_path / "run").rounds["convert"][0]] == [3]
 

@@ -1,3 +1,4 @@
+import dataclasses
 import logging
 import runpy
 from pathlib import Path
@@ -5,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from unstale.flower.round_line import round_line
-from unstale.flower.server_log import MAX_TOLD, join_flowers_log, log_round, told_of
+from unstale.flower.server_log import MAX_TOLD, join_flowers_log, log_lines, log_round
 
 _logged = runpy.run_path(str(Path(__file__).with_name("logged_run.py")))
 SLOW = _logged["SLOW"]
@@ -17,11 +18,11 @@ def line(t=21, **changes):
 
 
 def texts(found):
-    return [text for _, text in told_of(found, rounds=40)]
+    return [text for _, text in log_lines(found, rounds=40)]
 
 
 def warnings(found):
-    return [text for level, text in told_of(found, rounds=40) if level >= logging.WARNING]
+    return [text for level, text in log_lines(found, rounds=40) if level >= logging.WARNING]
 
 
 def test_a_round_in_which_a_late_update_is_converted():
@@ -65,13 +66,14 @@ def test_a_stranger_cannot_write_lines_of_their_own():
     assert all(text.isprintable() for text in texts(found))
 
 
-def test_what_is_prepared_in_the_background_is_told():
-    assert "; 1 still works; 2 updates being prepared; acc" in texts({**line(3), "held": 2})[0]
-    assert texts({**line(3), "held": 0}) == texts(line(3))
+def test_what_is_fitted_in_the_background_is_told():
+    waiting, none = (dataclasses.replace(line(3), awaiting_fit=n) for n in (2, 0))
+    assert "; 1 still works; 2 updates awaiting fit; acc" in texts(waiting)[0]
+    assert texts(none) == texts(line(3))
 
 
 def test_without_an_end_there_is_no_of():
-    assert told_of(line(3), rounds=0)[0][1].startswith("Round 3: 3 nodes")
+    assert log_lines(line(3), rounds=0)[0][1].startswith("Round 3: 3 nodes")
 
 
 def test_it_is_logged(caplog):

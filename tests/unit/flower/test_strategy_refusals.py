@@ -17,6 +17,7 @@ from pretend_clients import (
 from strategy_runs import NODES, of_kind, start, strategy
 
 import unstale as us
+from unstale.run_folder import Lines
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
 
@@ -66,6 +67,8 @@ def test_a_hostile_reply_neither_stops_the_run_nor_moves_the_model(name, tmp_pat
     refused = of_kind(tmp_path / "run", "refused")
     assert {(e["node"], e["code"]) for e in refused} == {("4", code)}
     assert [v["refused"] for v in of_kind(tmp_path / "run", "version")] == [{code: 1}] * 3
+    (path,) = (tmp_path / "run" / "rounds").rglob("*.jsonl")
+    assert [line.refused for line in Lines(path).read()] == [{code: 1}] * 3
     assert all(len(e["reason"]) > 20 for e in refused)
     assert it.server.outstanding == []
 

@@ -1,3 +1,4 @@
+import dataclasses
 import runpy
 import sys
 from pathlib import Path
@@ -52,18 +53,18 @@ def test_what_is_written_can_be_read_back(tmp_path):
     for t in (1, 6, 13):
         expected = line(t)
         for name, value in {
-            "accuracy/all": expected["accuracy"],
-            "accuracy/affected": expected["affected_accuracy"],
-            "arrivals/all": expected["arrivals"],
-            "staleness/mean": expected["staleness"]["mean"],
-            "staleness/max": expected["staleness"]["max"],
-            "conversions/count": expected["conversions"],
-            "conversions/iterations": expected["iterations"],
-            "seconds/round": expected["seconds"],
+            "accuracy/all": expected.accuracy,
+            "accuracy/affected": expected.affected_accuracy,
+            "arrivals/all": expected.arrivals,
+            "staleness/mean": expected.mean_staleness,
+            "staleness/max": expected.max_staleness,
+            "conversions/count": expected.conversions,
+            "conversions/iterations": expected.iterations,
+            "seconds/round": expected.seconds,
         }.items():
             assert found[name][t] == pytest.approx(value), name
     assert set(found["conversions/loss"]) == {6, 11}
-    assert found["conversions/loss"][6] == pytest.approx(line(6)["converted"][0]["loss"])
+    assert found["conversions/loss"][6] == pytest.approx(line(6).converted[0].loss)
     assert found["refused/all"] == {t: float(t == 13) for t in range(1, 15)}
     assert found["refused/not_finite"] == {13: 1.0, 14: 0.0}  # from the first one on
 
@@ -88,19 +89,19 @@ def test_rounds_without_evaluation_are_left_out(tmp_path):
 def test_what_waits_in_the_background_is_written_where_there_is_one(tmp_path):
     scalars = Scalars(tmp_path)
     scalars.round(line(1))
-    scalars.round({**line(2), "held": 0})
-    scalars.round({**line(3), "held": 2})
+    scalars.round(dataclasses.replace(line(2), awaiting_fit=0))
+    scalars.round(dataclasses.replace(line(3), awaiting_fit=2))
     scalars.close()
-    assert read(tmp_path)["conversions/held"] == {2: 0.0, 3: 2.0}
+    assert read(tmp_path)["conversions/awaiting_fit"] == {2: 0.0, 3: 2.0}
 
 
 def test_a_full_disk_does_not_stop_the_server(tmp_path, monkeypatch, caplog):
     scalars = Scalars(tmp_path)
 
-    def full():
+    def full(writer):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(scalars._writer, "flush", full)
+    monkeypatch.setattr("torch.utils.tensorboard.SummaryWriter.flush", full)
     scalars.round(line(1))
     scalars.round(line(2))
     assert [r.getMessage() for r in caplog.records] == [

@@ -1,9 +1,13 @@
 """Writes a run folder such as `unstale run` would, without training anything."""
 
+import dataclasses
 import json
 import math
 import random
 from pathlib import Path
+
+from unstale.run_folder import Lines, Round
+from unstale.run_folder.schema import Converted, FellBack, Measured
 
 METHODS = ("no_delay", "unweighted", "weighted", "first_order", "convert")
 # Where each curve ends, when it starts to rise, and how unsteady it is.
@@ -75,15 +79,12 @@ def write_fake_run(
                 _round(method, seed, t, rounds, len(classes), affected, oracle_error)
                 for t in range(1, last + 1)
             ]
-            for line in lines:
-                if line["round"] % evaluate_every:
-                    line.update(
-                        accuracy=None, affected_accuracy=None, class_accuracy=None, loss=None
-                    )
+            lines = [line if line.number % evaluate_every == 0 else _bare(line) for line in lines]
             if last:
-                path = folder / "rounds" / method / f"seed-{seed}.jsonl"
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+                file = Lines(folder / "rounds" / method / f"seed-{seed}.jsonl")
+                file.cut(0)
+                for line in lines:
+                    file.append(line)
             per_seed.append(lines)
         summary[method] = _summary(per_seed, rounds)
     if "convert" in methods and finished:
@@ -106,6 +107,13 @@ def write_fake_run(
             {"methods": {m: {"seconds": 34.2 if m == "convert" else 3.1} for m in methods}},
         )
     return folder
+
+
+def _bare(line: Round) -> Round:
+    """A round that was not evaluated."""
+    return dataclasses.replace(
+        line, accuracy=None, affected_accuracy=None, class_accuracy=None, loss=None
+    )
 
 
 def _write(path: Path, value: object) -> None:
@@ -144,7 +152,7 @@ def _scenario(seed: int, num_clients: int, classes: tuple[str, ...], affected: i
 
 def _round(
     method: str, seed: int, t: int, rounds: int, num_classes: int, affected: int, error: bool
-) -> dict:
+) -> Round:
     rng = random.Random(f"{method}/{seed}/{t}")
     arriving = random.Random(f"arrivals/{seed}/{t}")
     top, start, noise = SHAPES.get(method) or MORE[method]
@@ -159,13 +167,7 @@ def _round(
     late = method != "no_delay" and t > 40
     age = 40 - (arriving.random() < 0.2)
     stale = 1 if late else 0
-    ages = (
-        {"0": 9 + (method == "no_delay"), str(age): 1}
-        if late
-        else {"0": 9 + (method == "no_delay")}
-    )
-    if not late and method != "no_delay":
-        ages = {"0": 9}
+    ages = {0: 9 + (method == "no_delay")} | ({age: 1} if late else {})
     converted = int(method == "convert" and stale and rng.random() < 0.9)
     client = f"client-{affected + num_classes * arriving.randrange(3):02d}"
     told = _told(client, seed, t, rounds) if method == "convert" and stale else {}
@@ -181,39 +183,39 @@ def _round(
     }
     if notes["fallback"] and t % 2:
         notes |= {"fallback": 0, "kept": 1}
-    line = {
-        "round": t,
-        "version": t,
-        "method": method,
-        "seed": seed,
-        "accuracy": sum(others) / num_classes,
-        "affected_accuracy": hit,
-        "class_accuracy": others,
-        "loss": 2.3 * math.exp(-t / 20),
-        "arrivals": sum(ages.values()),
-        "stale": stale,
-        "staleness": {"mean": stale * age / sum(ages.values()), "max": stale * age, "counts": ages},
-        "refused": {"not_finite": 1} if method == "unweighted" and t % 37 == 0 else {},
-        "notes": notes,
-        "conversions": converted,
-        "iterations": 25 * converted,
-        "history": {"versions": min(t, 41), "bytes": 20000 * min(t, 41)},
-        "seconds": 0.02,
-    }
-    if converted:
-        line["converted"] = [told["converted"]]
-    if notes["fallback"]:
-        reason = f"not trusted: the estimate is {t}.5 times as large as the update"
-        line["fallbacks"] = [{"client": client, "reason": reason}]
-    if switched:
-        line["gamma"] = told["gamma"]
-    if "measured" in told:
-        line["measured"] = [told["measured"]]
+    oracle = {}
     if error and stale and method in ("convert", "first_order"):
         before = 0.05 + 0.2 * math.exp(-(t - 40) / 20) + abs(rng.gauss(0, 0.01))
-        line["oracle/stale_cosine"] = before
-        line["oracle/compensated_cosine"] = before * (0.15 if method == "convert" else 0.9)
-    return line
+        oracle = {
+            "stale_cosine": before,
+            "compensated_cosine": before * (0.15 if method == "convert" else 0.9),
+        }
+    reason = f"not trusted: the estimate is {t}.5 times as large as the update"
+    return Round(
+        t,
+        method=method,
+        seed=seed,
+        version=t,
+        accuracy=sum(others) / num_classes,
+        affected_accuracy=hit,
+        class_accuracy=tuple(others),
+        loss=2.3 * math.exp(-t / 20),
+        arrivals=sum(ages.values()),
+        stale=stale,
+        staleness=ages,
+        changed=True,
+        refused={"not_finite": 1} if method == "unweighted" and t % 37 == 0 else {},
+        notes=notes,
+        conversions=converted,
+        iterations=25 * converted,
+        converted=(told["converted"],) if converted else (),
+        fell_back=(FellBack(client, reason),) if notes["fallback"] else (),
+        gamma=told["gamma"] if switched else {},
+        measured=(told["measured"],) if "measured" in told else (),
+        history={"versions": min(t, 41), "bytes": 20000 * min(t, 41)},
+        seconds=0.02,
+        oracle=oracle,
+    )
 
 
 def _told(client: str, seed: int, t: int, rounds: int) -> dict:
@@ -221,25 +223,17 @@ def _told(client: str, seed: int, t: int, rounds: int) -> dict:
     rng = random.Random(f"told/{client}/{seed}/{t}")
     warm = t > 46
     loss = 0.02 + 0.01 * rng.random()
-    converted = {
-        "client": client,
-        "base_version": t - 40,
-        "loss": loss,
-        "iterations": 25 if warm else 150 - 10 * seed,
-        "start": "warm" if warm else "cold",
-    }
+    last = 25 if warm else 150 - 10 * seed
+    points = ()
     if not warm or t % 10 == 0:
-        last = converted["iterations"]
         at = sorted({1 + round((last - 1) * (i / 11) ** 2) for i in range(12)})
         first = 2 * loss if warm else 1.0
-        converted["curve"] = [[i, loss + (first - loss) * math.exp(-(i - 1) / 12)] for i in at]
-    told: dict = {"converted": converted}
+        points = tuple((i, loss + (first - loss) * math.exp(-(i - 1) / 12)) for i in at)
+    told: dict = {"converted": Converted(client, loss, last, warm, points, base_version=t - 40)}
     if t > 60:
         stale_error = 0.1 * rng.random() + 0.02
         better = 0.2 + (1.2 if t > 0.8 * rounds else 0) * rng.random()
-        told["measured"] = {
-            "client": client, "version": t - 40, "e1": stale_error * better, "e2": stale_error
-        }  # fmt: skip
+        told["measured"] = Measured(client, stale_error * better, stale_error, version=t - 40)
     point = int(0.85 * rounds) + seed
     if int(client[-2:]) > 20 and t > point:
         told["gamma"] = {client: max(0.0, 1 - (t - point) / 8)}
@@ -272,7 +266,7 @@ def write_surrogates(folder: Path, label: str, seed: int, shape: tuple[int, ...]
     return path
 
 
-def _summary(per_seed: list[list[dict]], rounds: int) -> dict:
+def _summary(per_seed: list[list[Round]], rounds: int) -> dict:
     def mean(values: list[float]) -> float:
         return sum(values) / len(values) if values else 0.0
 
@@ -283,18 +277,18 @@ def _summary(per_seed: list[list[dict]], rounds: int) -> dict:
 
     rows = []
     for lines in per_seed:
-        told = [line for line in lines if line["accuracy"] is not None]
-        fifth = [line for line in told if line["round"] > rounds * 0.8]
-        half = [line for line in told if line["round"] > rounds * 0.5]
-        hits = [line["round"] for line in told if line["affected_accuracy"] >= 0.8]
+        told = [line for line in lines if line.accuracy is not None]
+        fifth = [line for line in told if line.number > rounds * 0.8]
+        half = [line for line in told if line.number > rounds * 0.5]
+        hits = [line.number for line in told if line.affected_accuracy >= 0.8]
         rows.append(
             {
-                "accuracy": mean([line["accuracy"] for line in fifth]),
-                "affected_accuracy": mean([line["affected_accuracy"] for line in fifth]),
-                "affected_mean": mean([line["affected_accuracy"] for line in half]),
+                "accuracy": mean([line.accuracy for line in fifth]),
+                "affected_accuracy": mean([line.affected_accuracy for line in fifth]),
+                "affected_mean": mean([line.affected_accuracy for line in half]),
                 "rounds_to_target": hits[0] if hits else None,
-                "conversions": sum(line["conversions"] for line in lines),
-                "iterations": sum(line["iterations"] for line in lines),
+                "conversions": sum(line.conversions for line in lines),
+                "iterations": sum(line.iterations for line in lines),
             }
         )
     whole = {}

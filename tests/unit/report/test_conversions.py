@@ -11,6 +11,7 @@ from unstale.report.fitting import iterations_taken, loss_reached, mean_curve
 from unstale.report.picture import picture, png
 from unstale.report.records import Method, Round, Run
 from unstale.report.switching import shares, verdicts
+from unstale.run_folder.schema import FellBack
 
 
 def run_of(rounds, name="convert", seeds=(0,)):
@@ -45,7 +46,11 @@ def test_a_method_that_only_fell_back_was_to_convert():
 
 
 def test_reasons_are_counted_whatever_their_numbers():
-    rounds = [Round(1, fallbacks=("3.5 times", "gone")), Round(2, fallbacks=("1e+20 times",))]
+    fell_back = [
+        tuple(FellBack("a", why) for why in whys)
+        for whys in (("3.5 times", "gone"), ("1e+20 times",))
+    ]
+    rounds = [Round(1, fell_back=fell_back[0]), Round(2, fell_back=fell_back[1])]
     assert reasons(run_of(rounds), "m") == {"… times": 2, "gone": 1}
 
 

@@ -5,10 +5,11 @@ import pytest
 
 from unstale.errors import RunError
 from unstale.report import read_run
-from unstale.report.nodes import Nodes, count_late, histories, parse_nodes
+from unstale.report.nodes import Nodes, count_late, histories
 from unstale.report.page import build_page
 from unstale.report.plots import draw_plots
 from unstale.report.sections.nodes import MAX_NODES
+from unstale.run_folder.schema import RefusedReply
 
 
 def node(found, name):
@@ -16,7 +17,8 @@ def node(found, name):
 
 
 def test_a_simulation_has_no_nodes(finished):
-    assert parse_nodes(None) is None
+    rounds = read_run(finished).rounds["unweighted"][0]
+    assert all(record.nodes is None for record in rounds)
     assert read_run(finished).nodes == []
     assert read_run(finished).knows_affected
 
@@ -25,7 +27,7 @@ def test_nodes_over_a_run():
     found = histories(
         [
             Nodes(("a", "b"), {}, {"c": 0, "d": 0}),
-            Nodes(("a", "c"), {"c": 1}, {"d": 1}, {"a": 1}),
+            Nodes(("a", "c"), {"c": 1}, {"d": 1}, (RefusedReply("a", "norm", ""),)),
             Nodes(("a", "c"), {"c": 3}, {"d": 2}),
         ]
     )

@@ -5,12 +5,17 @@ import pytest
 
 from unstale.errors import RunError
 from unstale.report import read_run
+from unstale.run_folder.schema import SCHEMA
 
 SMALL = {"rounds": 6, "seeds": (0,), "methods": ("no_delay", "unweighted"), "clients": 10}
 
 
 def lines_of(folder, label="unweighted", seed=0):
     return folder / "rounds" / label / f"seed-{seed}.jsonl"
+
+
+# How a line of the known version begins.
+VERSION = f'{{"schema": {SCHEMA}, '
 
 
 def edit(path, **changes):
@@ -110,14 +115,29 @@ def test_a_last_line_that_was_cut_off_is_left_out(fake_run, caplog, ending):
 )
 def test_a_damaged_line_in_the_middle_names_file_and_line(fake_run, line):
     path = lines_of(fake_run(**SMALL))
-    replace_line(path, 3, line)
+    replace_line(path, 3, line.replace("{", VERSION, 1))
     with pytest.raises(RunError, match=r"unweighted.seed-0\.jsonl, line 3 is damaged"):
         read_run(path.parents[2])
 
 
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [('{"round": 3}', "a line without one"), ('{"schema": 99, "round": 3}', "version 99")],
+)
+def test_a_line_of_an_unknown_version_is_refused(fake_run, line, found):
+    path = lines_of(fake_run(**SMALL))
+    replace_line(path, 3, line)
+    with pytest.raises(RunError) as caught:
+        read_run(path.parents[2])
+    assert str(caught.value) == (
+        f"{path}, line 3 cannot be read. A round's line should be of version {SCHEMA} of the "
+        f"schema. Found {found}. Use the version of Unstale that wrote it, or run again."
+    )
+
+
 def test_a_last_line_that_is_whole_but_wrong_is_damage(fake_run):
     path = lines_of(fake_run(**SMALL))
-    replace_line(path, 6, '{"round": 6, "accuracy": "high"}')
+    replace_line(path, 6, VERSION + '"round": 6, "accuracy": "high"}')
     with pytest.raises(RunError, match="line 6 is damaged: accuracy should be a number"):
         read_run(path.parents[2])
 
@@ -125,7 +145,7 @@ def test_a_last_line_that_is_whole_but_wrong_is_damage(fake_run):
 def test_bytes_that_are_no_text_are_damage(fake_run):
     path = lines_of(fake_run(**SMALL))
     lines = path.read_bytes().splitlines(keepends=True)
-    lines[1] = b'{"round": 2, "x": "\xff\xfe"}\n'
+    lines[1] = VERSION.encode() + b'"round": 2, "x": "\xff\xfe"}\n'
     path.write_bytes(b"".join(lines))
     with pytest.raises(RunError, match="line 2 is damaged"):
         read_run(path.parents[2])
@@ -134,7 +154,7 @@ def test_bytes_that_are_no_text_are_damage(fake_run):
 def test_a_round_that_was_written_again_counts_once(fake_run):
     path = lines_of(fake_run(**SMALL))
     with path.open("a") as file:
-        file.write('{"round": 6, "arrivals": 77}\n')
+        file.write(VERSION + '"round": 6, "arrivals": 77}\n')
     rounds = read_run(path.parents[2]).rounds["unweighted"][0]
     assert [r.number for r in rounds] == [1, 2, 3, 4, 5, 6]
     assert rounds[-1].arrivals == 77
@@ -142,7 +162,7 @@ def test_a_round_that_was_written_again_counts_once(fake_run):
 
 def test_numbers_that_are_not_finite_are_absent(fake_run):
     path = lines_of(fake_run(**SMALL))
-    replace_line(path, 3, '{"round": 3, "accuracy": NaN, "affected_accuracy": Infinity}')
+    replace_line(path, 3, VERSION + '"round": 3, "accuracy": NaN, "affected_accuracy": Infinity}')
     line = read_run(path.parents[2]).rounds["unweighted"][0][2]
     assert line.accuracy is None
     assert line.affected_accuracy is None
@@ -192,6 +212,7 @@ def test_a_scenario_that_contradicts_itself_is_refused(fake_run, changes, said):
 def test_what_a_line_tells_of_conversions(fake_run):
     path = lines_of(fake_run(**SMALL))
     line = {
+        "schema": SCHEMA,
         "round": 3,
         "converted": [
             {"client": "a", "base_version": 1, "loss": 0.5, "iterations": 7, "start": "cold",

@@ -28,9 +28,9 @@ def watch(simulation):
 
 
 def run(simulation, rounds):
-    """Run rounds; return the records without times."""
-    records = [simulation.run_round() for _ in range(rounds)]
-    return [{k: v for k, v in record.items() if k != "seconds"} for record in records]
+    """Run rounds; return their lines as JSON, without times."""
+    lines = [simulation.run_round().to_json() for _ in range(rounds)]
+    return [{k: v for k, v in line.items() if k != "seconds"} for line in lines]
 
 
 def trajectory(simulation, rounds):

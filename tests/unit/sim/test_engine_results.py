@@ -106,8 +106,8 @@ def test_oracle_is_the_update_that_would_be_sent_today(simulate):
 
     record = simulation.run_round()
     wanted = cosine_distance(sent(0, 0), sent(3, 3))
-    assert record["oracle/stale_cosine"] == pytest.approx(wanted, abs=1e-6)
-    assert record["oracle/compensated_cosine"] == pytest.approx(wanted, abs=1e-6)
+    assert record.oracle["stale_cosine"] == pytest.approx(wanted, abs=1e-6)
+    assert record.oracle["compensated_cosine"] == pytest.approx(wanted, abs=1e-6)
     assert wanted > 0.01
 
 
@@ -128,7 +128,7 @@ def test_evaluate_every(simulate):
     records = run(simulation, 7)
     assert [r["accuracy"] is not None for r in records] == [0, 0, 1, 0, 0, 1, 0]
     assert set(records[0]) == set(records[2])
-    assert simulation.run_round(evaluate_now=True)["accuracy"] is not None
+    assert simulation.run_round(evaluate_now=True).accuracy is not None
 
 
 def test_scores_are_of_the_new_version(simulate):
@@ -141,8 +141,8 @@ def test_scores_are_of_the_new_version(simulate):
         )
     right = outputs.argmax(1) == data.y_test
     chosen = (data.y_test == 1) | (data.y_test == 2)
-    assert record["accuracy"] == pytest.approx(float(right.double().mean()))
-    assert record["affected_accuracy"] == pytest.approx(float(right[chosen].double().mean()))
+    assert record.accuracy == pytest.approx(float(right.double().mean()))
+    assert record.affected_accuracy == pytest.approx(float(right[chosen].double().mean()))
 
 
 def test_affected_classes_come_from_the_scenario_or_the_caller(simulate):
@@ -151,7 +151,7 @@ def test_affected_classes_come_from_the_scenario_or_the_caller(simulate):
     latency = IntertwinedLatency(classes=(2,), clients=2, rounds=3)
     assert simulate(latency=latency).affected == (2,)
     assert simulate(latency=latency, affected=(0, 1)).affected == (0, 1)
-    assert simulate(latency=latency, affected=()).run_round()["affected_accuracy"] is None
+    assert simulate(latency=latency, affected=()).run_round().affected_accuracy is None
 
 
 def test_refusals_are_counted(simulate):

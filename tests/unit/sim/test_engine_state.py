@@ -17,11 +17,10 @@ def test_memory_does_not_grow_with_rounds(simulate):
     )
     for _ in range(300):
         record = simulation.run_round()
-        tree, versions = simulation.to_tree()
-        assert len(versions) <= 6  # what clients hold and what the server keeps
-        assert record["history"]["versions"] <= 6
-        assert len(tree["engine"]["jobs"]) <= 5
-    assert tree["engine"]["lost"] == []
+        assert len(simulation.client_versions) <= 5
+        assert record.history["versions"] <= 6
+        assert len(simulation.jobs) <= 5
+    assert simulation.lost == ()
 
 
 def test_a_small_history_falls_back_and_clients_still_train_right(simulate):
@@ -84,7 +83,8 @@ def test_restored_in_the_middle_goes_on_identically(simulate, tmp_path, history,
     found += run(simulation, 14 - len(found))
     assert found == wanted
     assert_identical([simulation.server.params], [undisturbed.server.params])
-    assert simulation.to_tree()[0]["engine"] == undisturbed.to_tree()[0]["engine"]
+    assert simulation.jobs == undisturbed.jobs
+    assert simulation.lost == undisturbed.lost
 
 
 def test_jobs_and_lost_work_are_saved(simulate, tmp_path):
@@ -96,4 +96,4 @@ def test_jobs_and_lost_work_are_saved(simulate, tmp_path):
     assert 0 in versions
     other = simulate(latency=SLOW, availability=away(tmp_path, "5,2,9\n"))
     other.restore(tree, versions)
-    assert other.to_tree()[0]["engine"] == tree["engine"]
+    assert (other.jobs, other.lost) == (simulation.jobs, simulation.lost)

@@ -68,9 +68,3 @@ def test_a_loss_that_is_no_number_is_none(bad):
     found = scores(add=torch.tensor([bad, 0.0, 0.0]))
     assert found.loss is None
     assert 0 <= found.accuracy <= 1
-
-
-def test_json():
-    found = scores().to_json()
-    assert set(found) == {"accuracy", "affected_accuracy", "class_accuracy", "loss"}
-    assert found["class_accuracy"] == [1 / 2, 1 / 3, None]

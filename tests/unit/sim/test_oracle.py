@@ -17,26 +17,26 @@ def test_means_over_late_updates_before_and_after():
     came = [update("a", 1, [0.0, 3.0]), update("b", 2, [0.0, 1.0]), update("c", 5, [1.0, 1.0])]
     used = [update("a", 1, [4.0, 0.0]), update("b", 2, [0.0, -1.0]), update("c", 5, [1.0, 1.0])]
     found = errors(TRUTH, deltas(came), used)
-    assert found["oracle/stale_cosine"] == pytest.approx((1 + 0) / 2)
-    assert found["oracle/compensated_cosine"] == pytest.approx((0 + 2) / 2)
+    assert found["stale_cosine"] == pytest.approx((1 + 0) / 2)
+    assert found["compensated_cosine"] == pytest.approx((0 + 2) / 2)
 
 
 def test_one_client_with_two_bases_is_two_updates():
     truth = {A: TRUTH[A], ("a", 2): TRUTH[B]}
     came = [update("a", 1, [1.0, 0.0]), update("a", 2, [1.0, 0.0])]
-    assert errors(truth, deltas(came), came)["oracle/stale_cosine"] == pytest.approx(0.5)
+    assert errors(truth, deltas(came), came)["stale_cosine"] == pytest.approx(0.5)
 
 
 def test_dropped_updates_are_left_out_of_the_second_figure():
     came = [update("a", 1, [0.0, 3.0]), update("b", 2, [0.0, 1.0])]
     found = errors(TRUTH, deltas(came), [came[1]])
-    assert found["oracle/stale_cosine"] == pytest.approx(0.5)
-    assert found["oracle/compensated_cosine"] == pytest.approx(0.0)
-    assert errors(TRUTH, deltas(came), [])["oracle/compensated_cosine"] is None
+    assert found["stale_cosine"] == pytest.approx(0.5)
+    assert found["compensated_cosine"] == pytest.approx(0.0)
+    assert errors(TRUTH, deltas(came), [])["compensated_cosine"] is None
 
 
 def test_nothing_late():
-    wanted = {"oracle/stale_cosine": None, "oracle/compensated_cosine": None}
+    wanted = {"stale_cosine": None, "compensated_cosine": None}
     assert errors({}, {}, [update("c", 5, [1.0, 1.0])]) == wanted
 
 
@@ -44,4 +44,4 @@ def test_nothing_late():
 def test_what_cannot_be_measured_is_no_number(bad):
     came = [update("a", 1, [bad, 1.0])]
     found = errors({A: {"w": torch.tensor([bad, 1.0])}}, deltas(came), [])
-    assert found["oracle/stale_cosine"] in (None, 1.0)  # and never NaN, which no JSON holds
+    assert found["stale_cosine"] in (None, 1.0)  # and never NaN, which no JSON holds

@@ -42,7 +42,7 @@ def test_waiting_updates_survive_a_crash_and_count_once(tmp_path):
             assert background.wait(20)
             reports.append(step(server))
         background.close()
-        told = [(sorted(r.staleness), kinds(r), kinds(r, "t"), r.held) for r in reports]
+        told = [(sorted(r.staleness), kinds(r), kinds(r, "t"), r.awaiting_fit) for r in reports]
         assert refused == ["repeated"] * 3
         assert (server.awaiting_fit, server.outstanding) == ([], [])
         ends.append((told, server.params))
@@ -109,7 +109,7 @@ def test_nothing_is_lost_and_nothing_counts_twice(seed, tmp_path):
             background.wait(20)
         report = server.step()
         came += [(u.client_id, u.base_version) for u in report.updates]
-        assert len(server.awaiting_fit) == report.held <= 3
+        assert len(server.awaiting_fit) == report.awaiting_fit <= 3
         assert set(server.awaiting_fit) | set(came) == set(sent), round_
     while server.awaiting_fit:
         background.wait(20)

@@ -38,14 +38,15 @@ def test_rounds_go_on_and_it_joins_when_it_is_ready(gated):
         assert server.outstanding == []
         for _ in range(3):  # nobody waits for it
             report = step(server)
-            assert (report.held, report.arrivals, report.to_json()["held"]) == (1, 1, 1)
+            assert (report.awaiting_fit, report.arrivals) == (1, 1)
+            assert report.to_json()["awaiting_fit"] == 1
         assert server.weights_of(0) is not None, "its base is kept while it is held"
         assert server.weights_of(2) is None
         gated.open.set()
         assert background.wait(20)
         now, current = server.version, server.params
         report = step(server)
-    assert (report.held, sorted(report.staleness)) == (0, [0, now])
+    assert (report.awaiting_fit, sorted(report.staleness)) == (0, [0, now])
     assert kinds(report) == [("converted", 0)]
     assert server.awaiting_fit == []
     assert server.weights_of(0) is None
@@ -75,7 +76,7 @@ def test_what_is_ready_by_the_next_step_gives_the_numbers_of_a_conversion_in_it(
         lines.append(step(server).to_json())
         for line in lines:
             line.pop("seconds")
-            assert line.pop("held", None) == (0 if background else None)
+            assert line.pop("awaiting_fit", None) == (0 if background else None)
         ends.append((server.params, lines))
         if background is not None:
             background.close()
@@ -93,8 +94,8 @@ def test_without_a_background_nothing_is_different():
     assert server.background is None
     report = step(server)
     assert kinds(report) == [("converted", 0)]
-    assert report.held is None
-    assert "held" not in report.to_json()
+    assert report.awaiting_fit is None
+    assert "awaiting_fit" not in report.to_json()
 
 
 def test_only_what_the_method_fits_waits(gated):
@@ -104,7 +105,7 @@ def test_only_what_the_method_fits_waits(gated):
         step(plain)
         plain.submit(stale)
         assert plain.awaiting_fit == []
-        assert step(plain).held == 0
+        assert step(plain).awaiting_fit == 0
         unique = server_of(background, us.only_unique(FEW, threshold=2.0))
         special, *fast = (work(unique, client) for client in ("s", "f", "h"))
         unique.check_out("g")
@@ -139,7 +140,7 @@ def test_of_each_client_one_is_fitted_at_a_time_and_starts_from_the_one_before(g
         report = step(server)
         assert kinds(report) == [("converted", 0)]
         assert kinds(report, "t") == [("converted", 2)]
-        assert (report.held, server.awaiting_fit) == (1, [("s", 1)])
+        assert (report.awaiting_fit, server.awaiting_fit) == (1, [("s", 1)])
         left = server.surrogates()["s"]
         assert background.wait(20)
         report = step(server)
@@ -163,7 +164,7 @@ def test_beyond_the_limit_updates_are_converted_in_the_step(gated):
         assert [kinds(report, u.client_id) for u in stale] == [
             [], [("converted", 0)], [("converted", 0)],
         ]  # fmt: skip
-        assert report.held == 1
+        assert report.awaiting_fit == 1
         gated.open.set()
 
 
@@ -233,7 +234,7 @@ def test_a_background_that_is_closed_leaves_the_work_to_the_step(gated):
     background.close(timeout=0.01)
     report = step(server)
     assert kinds(report, "s2") == [("converted", 0)], "it had not begun"
-    assert report.held == 1
+    assert report.awaiting_fit == 1
     gated.open.set()
     background.close()
     while not kinds(report, "s1"):  # its fit was under way

@@ -1,4 +1,4 @@
-"""Values of JSON files that others may have damaged, checked for their kind."""
+"""Checks of single JSON values: files may have been damaged or edited by others."""
 
 import math
 from collections.abc import Mapping
@@ -7,6 +7,10 @@ from typing import Any
 
 class DamageError(ValueError):
     """A value in a run folder is not what it should be."""
+
+
+class VersionError(ValueError):
+    """A line is of a version of the schema that this Unstale does not know."""
 
 
 def mapping(value: object, what: str) -> Mapping[str, Any]:
@@ -33,7 +37,11 @@ def number(value: object, what: str) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise DamageError(f"{what} should be a number. Found {value!r:.60}.")
-    return float(value) if math.isfinite(value) else None
+    try:
+        found = float(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        raise DamageError(f"{what} should be a number below 1e308. Found more.") from None
+    return found if math.isfinite(found) else None
 
 
 def count(value: object, what: str) -> int:
@@ -44,6 +52,13 @@ def count(value: object, what: str) -> int:
     if found < 0 or found != int(found):
         raise DamageError(f"{what} should be a whole number of at least 0. Found {value!r:.60}.")
     return int(found)
+
+
+def whole(value: object, what: str) -> int:
+    """Return a whole number of any size and sign, exactly."""
+    if type(value) is not int:
+        raise DamageError(f"{what} should be a whole number. Found {value!r:.60}.")
+    return value
 
 
 def counts(value: object, what: str) -> dict[str, int]:

@@ -2,17 +2,19 @@ import statistics
 
 import pytest
 
-from unstale.run_folder.figures import figures, over_seeds
+from unstale.run_folder import Round
+from unstale.run_folder.schema import SCHEMA
+from unstale.run_folder.summary import figures, over_seeds
 
 
 def record(round, accuracy, affected, conversions=0, iterations=0):
-    return {
-        "round": round,
-        "accuracy": accuracy,
-        "affected_accuracy": affected,
-        "conversions": conversions,
-        "iterations": iterations,
-    }
+    return Round(
+        round,
+        accuracy=accuracy,
+        affected_accuracy=affected,
+        conversions=conversions,
+        iterations=iterations,
+    )
 
 
 def test_windows_by_hand():
@@ -69,7 +71,7 @@ def test_a_target_that_is_just_met_and_lost_again():
 
 
 def test_records_may_lack_counts():
-    found = figures([{"round": 1, "accuracy": 0.5}], 1, 0.5)
+    found = figures([Round.from_json({"schema": SCHEMA, "round": 1, "accuracy": 0.5})], 1, 0.5)
     assert (found["conversions"], found["affected_accuracy"]) == (0, None)
 
 

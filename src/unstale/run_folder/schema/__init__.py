@@ -1,0 +1,19 @@
+"""The schema of a run's lines: typed, with a version, and importable without torch."""
+
+from unstale.run_folder.schema.checked import DamageError, VersionError
+from unstale.run_folder.schema.conversions import Converted, FellBack, Measured
+from unstale.run_folder.schema.nodes import Nodes, RefusedReply
+from unstale.run_folder.schema.round import SCHEMA, Metric, Round
+
+__all__ = [
+    "SCHEMA",
+    "Converted",
+    "DamageError",
+    "FellBack",
+    "Measured",
+    "Metric",
+    "Nodes",
+    "RefusedReply",
+    "Round",
+    "VersionError",
+]
