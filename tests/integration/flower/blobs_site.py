@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from deployment import PROBE, Program, Site, Value, wait_until
+from deployment import HANGS, PROBE, Program, Site, Value, wait_until
 from records import Records
 
 from marked_processes import marked
@@ -49,7 +49,7 @@ def open_blobs_site(
 def run_blobs(site: Site, records: Records, **config: Value) -> str:
     """Start a run that begins in a folder, or goes on with what it holds; return its id."""
     # Two of three nodes close a round, which a slow one does not hold up.
-    settled: dict[str, Value] = {"close_fraction": 0.6, **config}
+    settled: dict[str, Value] = {"close_fraction": 0.6, "close_deadline": HANGS, **config}
     return site.run(BLOBS, folder=str(records.folder), trace=str(records.trace), **settled)
 
 

@@ -252,7 +252,9 @@ class Site:
 
     def run_probe(self, records: Records, **config: Value) -> str:
         """Start a run of the probing app that leaves `records`."""
-        return self.run(PROBE, folder=str(records.folder), trace=str(records.trace), **config)
+        # A round closes when the fast nodes have answered, however slow this machine is.
+        settled: dict[str, Value] = {"close_deadline": HANGS, **config}
+        return self.run(PROBE, folder=str(records.folder), trace=str(records.trace), **settled)
 
     def status(self, run: str) -> str:
         """Return how a run stands, such as `running` or `finished:completed`."""
