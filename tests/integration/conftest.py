@@ -1,9 +1,10 @@
-"""The command line in a folder of the test's own, and the quickstart to run there."""
+"""The command line in a folder of the test's own, the quickstart to run there, and a browser."""
 
 from importlib import resources
 
 import command_line
 import pytest
+from headless import Browser
 
 
 @pytest.fixture
@@ -37,3 +38,11 @@ def experiment(tmp_path):
     text = (resources.files("unstale.experiment") / "quickstart.toml").read_text("utf-8")
     (tmp_path / "my quickstart.toml").write_text(text)
     return "my quickstart.toml"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    """One page of a headless Chromium."""
+    opened = Browser(tmp_path_factory.mktemp("profile"))
+    yield opened
+    opened.close()
