@@ -16,6 +16,11 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
+    for item in items:
+        if "slow" in item.keywords and "integration" not in item.path.parts:
+            raise pytest.UsageError(
+                f"Only integration tests may be slow; others should be made cheaper: {item.nodeid}"
+            )
     without = {}
     if not config.getoption("--all"):
         without["slow"] = "slow: runs with --all (make test-all)"
