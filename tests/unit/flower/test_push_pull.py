@@ -121,7 +121,7 @@ class Upload(threading.Event):
 
 
 def test_who_blocked_a_pull_for_long_is_pulled_alone(monkeypatch):
-    monkeypatch.setattr("unstale.flower.push_pull._STALLED", 0.05)
+    monkeypatch.setattr("unstale.flower.push_pull.STALLED", 0.05)
     _, grid = a_grid({5: 0, 6: None})
     grid.uploading[5] = Upload()
     link = PushPull(grid, patience=HANGS)

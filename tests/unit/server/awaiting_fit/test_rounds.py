@@ -24,6 +24,7 @@ from unstale.executors import WorkerError
 from unstale.inversion import convert_many
 from unstale.methods import Stateless
 from unstale.methods.conversion import ConvertAll
+from unstale.server.history import History
 
 
 def test_rounds_go_on_and_it_joins_when_it_is_ready(gated):
@@ -278,7 +279,7 @@ def test_a_step_that_failed_can_be_taken_again(monkeypatch):
             raise OSError("no space left")
 
         with monkeypatch.context() as patched:
-            patched.setattr(server._history, "advance", full)
+            patched.setattr(History, "advance", full)
             with pytest.raises(OSError, match="no space"):
                 server.step()
         assert server.awaiting_fit == [("s", 0)]
