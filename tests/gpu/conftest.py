@@ -75,6 +75,7 @@ class Problem:
     model: nn.Module
     shape: tuple[int, ...]
     samples: int
+    dtype: torch.dtype = torch.float32
 
     def work(self, device, count, seed=0):
         rng = torch.Generator().manual_seed(seed)
@@ -84,7 +85,7 @@ class Problem:
                 n: p + 0.02 * torch.randn(p.shape, generator=rng)
                 for n, p in params_of(self.model).items()
             }
-            x = torch.rand(self.samples, *self.shape, generator=rng)
+            x = torch.rand(self.samples, *self.shape, generator=rng).to(self.dtype)
             y = torch.randint(0, CLASSES, (self.samples,), generator=rng)
             order = torch.Generator().manual_seed(100 * seed + i)
             work.append(Work(to_device(params, device), x.to(device), y.to(device), order))
@@ -119,10 +120,10 @@ class Problem:
 
 @pytest.fixture
 def make_problem():
-    def make(name, samples=20):
+    def make(name, samples=20, dtype=torch.float32):
         shape = SHAPES[name]
         model = Scaled() if name == "scaled" else models.build(name, shape, CLASSES, seed=0)
-        return Problem(model, shape, samples)
+        return Problem(model.to(dtype), shape, samples, dtype)
 
     return make
 

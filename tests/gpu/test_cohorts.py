@@ -3,9 +3,10 @@
 Bounds, with their reasons:
 
 - *Recorded and eager* run the same kernels in the same order: equal to the bit.
-- *GPU and CPU, stacked and one by one* sum in another order: rounding, which a few steps
-  of SGD hardly amplify. A client's Adam divides by the size of each gradient, so that
-  rounding counts in full where a gradient is near zero.
+- *GPU and CPU, stacked and one by one* sum in another order. They are compared in double
+  precision, where that is rounding of about 1e-15: in single precision ResNet-18 turns it
+  into 1 % of an update within two steps, which would hide a mistake. A client's Adam divides
+  by the size of each gradient, so that rounding counts in full where a gradient is near zero.
 """
 
 import logging
@@ -20,8 +21,8 @@ from unstale.sim.training import GRAPHS, WORTH_A_STREAM
 from unstale.training import LocalSpec
 from unstale.training.graph_recorder import recording_by
 
-SGD = 1e-3  # of a delta's norm
-BY_ADAM = 3e-2
+SGD = 1e-9  # of a delta's norm
+BY_ADAM = 1e-6
 
 
 PLAIN = LocalSpec(lr=0.01, epochs=3)
@@ -65,7 +66,7 @@ def assert_near(found, wanted, bound):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_recorded_equals_eager_equals_cpu(name, make_problem, device, caplog):
+def test_recorded_equals_eager(name, make_problem, device, caplog):
     case = CASES[name]
     problem = make_problem(case.model, case.samples)
     model = problem.model_on(device)
@@ -80,12 +81,22 @@ def test_recorded_equals_eager_equals_cpu(name, make_problem, device, caplog):
             )
             assert len(GRAPHS.recordings(model)) == min(seed, 1)
             assert_equal(found, eager)
-    looped = train_cohort(model, problem.work(device, case.clients, seed), case.spec, batched=False)
-    assert_near(found, looped, case.bound)
-    by_cpu = train_cohort(problem.model, problem.work("cpu", case.clients, seed), case.spec)
-    assert_near(found, by_cpu, case.bound)
     assert caplog.records == []  # nothing fell back
     assert not any(recording.others for recording in GRAPHS.recordings(model))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_recorded_equals_one_by_one_and_cpu(name, make_problem, device):
+    case = CASES[name]
+    problem = make_problem(case.model, case.samples, torch.float64)
+    model = problem.model_on(device)
+    for _ in range(2):  # eager, then recorded
+        found = train_cohort(model, problem.work(device, case.clients), case.spec, batched=True)
+    assert len(GRAPHS.recordings(model)) == 1
+    looped = train_cohort(model, problem.work(device, case.clients), case.spec, batched=False)
+    assert_near(found, looped, case.bound)
+    by_cpu = train_cohort(problem.model, problem.work("cpu", case.clients), case.spec)
+    assert_near(found, by_cpu, case.bound)
 
 
 def test_rounds_in_a_row(make_problem, device, pressure):

@@ -2,12 +2,13 @@
 
 Bounds, with their reasons:
 
-- *Recorded and eager* run the same kernels in the same order: equal to the bit.
-- *GPU and CPU* sum in another order, which is rounding (about 1e-6) in the first loss.
-  Later ones are amplified by Adam, which turns the rounding of a gradient near zero into a
-  whole step of that entry: up to 1e-3 after five iterations of LeNet.
-- *Where clients train by Adam, or the solver by signs*, every step of theirs does that, so
-  only the first loss is compared, with the wider bound.
+- *Recorded and eager* run the same kernels in the same order: equal to the bit, in single
+  precision, in which conversions run.
+- *GPU and CPU* sum in another order. They are compared in double precision, where that is
+  rounding of about 1e-15: in single precision ResNet-18 turns it into 1 % of an update within
+  two steps, which would hide a mistake. Adam turns the rounding of a gradient near zero into
+  a whole step of that entry, so the bounds leave room for that.
+- *Where the solver goes by signs*, every such entry does so, and only the first loss is compared.
 """
 
 import logging
@@ -23,9 +24,9 @@ from unstale.params import norm, subtract
 from unstale.training import LocalSpec
 from unstale.training.graph_recorder import recording_by
 
-FIRST_LOSS = 1e-4
-LATER_LOSSES = 2e-3
-DELTA = 1e-2  # of its norm
+FIRST_LOSS = 1e-9
+LATER_LOSSES = 1e-6
+DELTA = 1e-6  # of its norm
 
 COMMON = {"sparsity": 0.0, "iterations": 5, "warm_iterations": 4, "warm_min_iterations": 4}
 COMMON |= {"max_samples": 16, "patience": 0, "restart_loss": 0.0, "max_loss": 100.0}
@@ -53,7 +54,7 @@ CASES = {
     "momentum, 10 clients": Case(clients=10, local=MOMENTUM),
     "mini-batches, 1 client": Case(clients=1, local=BATCHES),
     "mini-batches, 10 clients": Case(clients=10, local=BATCHES),
-    "adam in mini-batches": Case(local=ADAM, first_only=True),
+    "adam in mini-batches": Case(local=ADAM),
     "fedprox": Case(local=LocalSpec(lr=0.01, steps=4, prox=0.5)),
     "3 clients, 2 updates each": Case(clients=3, settings=replace(PLAIN, history=2)),
     "sparsified": Case(settings=replace(PLAIN, sparsity=0.9)),
@@ -92,8 +93,7 @@ def assert_equal(found, wanted):
 
 def assert_near(found, wanted, first_only):
     for a, b in zip(found, wanted, strict=True):
-        bound = LATER_LOSSES if first_only else FIRST_LOSS
-        assert a.losses[0] == pytest.approx(b.losses[0], rel=bound)
+        assert a.losses[0] == pytest.approx(b.losses[0], rel=FIRST_LOSS)
         if first_only:
             continue
         assert a.losses == pytest.approx(b.losses, rel=LATER_LOSSES)
@@ -102,10 +102,10 @@ def assert_near(found, wanted, first_only):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_recorded_equals_eager_equals_cpu(name, make_problem, device, caplog):
+def test_recorded_equals_eager(name, make_problem, device, caplog):
     case = CASES[name]
     problem = make_problem(case.model)
-    on_gpu, on_cpu = problem.model_on(device), problem.model_on("cpu")
+    on_gpu = problem.model_on(device)
     warm = None
     with caplog.at_level(logging.WARNING):
         for kept in (1, 2):  # cold, then warm: two recordings
@@ -116,12 +116,24 @@ def test_recorded_equals_eager_equals_cpu(name, make_problem, device, caplog):
             assert len(GRAPHS.recordings(on_gpu)) == kept
             assert_equal(first, eager)
             assert_equal(again, eager)
-            by_cpu = convert(problem, on_cpu, case, torch.device("cpu"), warm=warm)
-            assert_near(eager, by_cpu, case.first_only)
             assert all(f.warm == (warm is not None) for f in first)
             warm = [f.surrogate for f in eager]
     assert caplog.records == []  # nothing fell back
     assert not any(recording.others for recording in GRAPHS.recordings(on_gpu))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_recorded_equals_cpu(name, make_problem, device):
+    case = CASES[name]
+    problem = make_problem(case.model, dtype=torch.float64)
+    on_gpu, on_cpu = problem.model_on(device), problem.model_on("cpu")
+    cold = convert(problem, on_gpu, case, device)
+    assert len(GRAPHS.recordings(on_gpu)) == 1
+    assert_near(cold, convert(problem, on_cpu, case, "cpu"), case.first_only)
+    warm = [f.surrogate for f in cold]
+    found = convert(problem, on_gpu, case, device, warm=warm)
+    assert len(GRAPHS.recordings(on_gpu)) == 2
+    assert_near(found, convert(problem, on_cpu, case, "cpu", warm=warm), case.first_only)
 
 
 def test_conversions_in_a_row_with_mini_batches(make_problem, device, pressure):
@@ -162,9 +174,9 @@ def test_a_changed_buffer_is_seen(make_problem, device, pressure):
 def test_both_forms_of_training_agree(name, local, make_problem, device):
     """Vectorised and one by one, with the gradients by which surrogates are found.
 
-    Different kernels, so rounding: at most 1e-4 of the norm.
+    Different kernels, so rounding: in double precision at most 1e-9 of the norm.
     """
-    problem = make_problem(name)
+    problem = make_problem(name, dtype=torch.float64)
     model = problem.model_on(device)
     work = problem.work(device, 3)
     weights = {n: torch.stack([w.params[n] for w in work]) for n in work[0].params}
@@ -175,4 +187,4 @@ def test_both_forms_of_training_agree(name, local, make_problem, device):
         deltas = form(stacked(model, local, weights, x, labels))
         found.append((deltas.detach(), torch.autograd.grad(deltas.square().sum(), x)[0]))
     for a, b in zip(*found, strict=True):
-        assert (a - b).norm() < 1e-4 * b.norm()
+        assert (a - b).norm() < 1e-9 * b.norm()
