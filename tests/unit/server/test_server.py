@@ -115,7 +115,9 @@ class Noise(Stateless):
 
 def test_what_a_method_draws_depends_on_seed_and_version_alone(model, tmp_path):
     def draw(server, rounds):
-        return [(server.step(), server._state.compensator["drawn"])[1] for _ in range(rounds)]
+        return [
+            (server.step(), server.to_tree()[0]["compensator"]["drawn"])[1] for _ in range(rounds)
+        ]
 
     whole = draw(us.Server(model, compensator=Noise(), seed=1), 4)
     assert len(set(whole)) == 4
