@@ -1,16 +1,83 @@
-"""What a section is given and what it gives back."""
+"""What the page and the PNGs are made from: the run, its summary, its figures and colours."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from unstale.report.palette import Style
+from unstale.report.figures.classes import (
+    ClassAccuracy,
+    ClientChart,
+    class_accuracy,
+    client_chart,
+)
+from unstale.report.figures.conversions import FateChart, fate_chart, fit_charts
+from unstale.report.figures.lines import (
+    LineChart,
+    accuracy_chart,
+    counter_charts,
+    error_chart,
+    seconds_chart,
+)
+from unstale.report.figures.staleness import StalenessChart, staleness_chart
+from unstale.report.figures.surrogates import Gallery, galleries
+from unstale.report.figures.switching import gamma_chart, late_truth_chart
+from unstale.report.palette import Style, assign_styles
 from unstale.report.records import Run
-from unstale.report.summarise import Summary
+from unstale.report.summarise import Summary, summarise
+
+Figure = LineChart | ClientChart | StalenessChart | ClassAccuracy | FateChart | Gallery
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Every figure of a run; None or empty where the run has nothing for it."""
+
+    accuracy: LineChart | None
+    clients: ClientChart | None
+    seconds: LineChart | None
+    staleness: StalenessChart | None
+    classes: ClassAccuracy | None
+    counters: tuple[LineChart, ...]
+    fates: FateChart | None
+    fit: tuple[LineChart, ...]
+    error: LineChart | None
+    gamma: LineChart | None
+    late_truth: LineChart | None
+    surrogates: tuple[Gallery, ...]
+
+    @classmethod
+    def of(cls, run: Run) -> "Figures":
+        """Compute the figures of a run."""
+        return cls(
+            accuracy=accuracy_chart(run),
+            clients=client_chart(run),
+            seconds=seconds_chart(run),
+            staleness=staleness_chart(run),
+            classes=class_accuracy(run),
+            counters=tuple(counter_charts(run)),
+            fates=fate_chart(run),
+            fit=tuple(fit_charts(run)),
+            error=error_chart(run),
+            gamma=gamma_chart(run),
+            late_truth=late_truth_chart(run),
+            surrogates=tuple(galleries(run)),
+        )
+
+    def all(self) -> list[Figure]:
+        """Return the figures that are there, in the page's order."""
+        found = (
+            *(self.accuracy, self.clients, self.seconds, self.staleness, self.classes),
+            *self.counters,
+            self.fates,
+            *self.fit,
+            *(self.error, self.gamma, self.late_truth),
+            *self.surrogates,
+        )
+        return [figure for figure in found if figure is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """All that a section of the page may see."""
+    """All that the page and the PNGs may see."""
 
     run: Run
     """The run folder, read."""
@@ -18,21 +85,12 @@ class Context:
     """Its table of numbers."""
     styles: Mapping[str, Style]
     """Colour and dash by method label."""
+    figures: Figures
+    """Its charts, as data."""
     plots: Mapping[str, bytes] = field(default_factory=dict)
-    """PNGs by name, shown in a chart's place where scripts are off."""
+    """PNGs by figure key, shown in a chart's place where scripts are off."""
 
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A part of the page, with a heading of its own."""
-
-    key: str
-    """Its anchor."""
-    title: str
-    """Its heading, as plain text."""
-    body: str
-    """Its HTML; all foreign text in it is escaped."""
-
-
-# Returns None where the run has nothing for the section.
-SectionBuilder = Callable[[Context], Section | None]
+    @classmethod
+    def of(cls, run: Run) -> "Context":
+        """Compute everything from a run; PNGs are drawn from the result."""
+        return cls(run, summarise(run), assign_styles(run.methods), Figures.of(run))

@@ -1,15 +1,13 @@
 """Writes the report of a run folder into that folder."""
 
+import dataclasses
 from pathlib import Path
 
 from unstale.errors import RunError
 from unstale.files import write_whole
 from unstale.report.context import Context
-from unstale.report.page import build_page
-from unstale.report.palette import assign_styles
-from unstale.report.plots import draw_plots
+from unstale.report.html import build_page
 from unstale.report.read import read_run
-from unstale.report.summarise import summarise
 
 
 def write_report(run_dir: Path) -> Path:
@@ -27,11 +25,13 @@ def write_report(run_dir: Path) -> Path:
     Raises:
         RunError: If `run_dir` is no run folder, is damaged, or cannot be written.
     """
+    # Imported here: matplotlib is slow to import, and reading a run does not need it.
+    from unstale.report.png import draw_plots
+
     run_dir = Path(run_dir)
-    run = read_run(run_dir)
-    context = Context(run, summarise(run), assign_styles(run.methods))
+    context = Context.of(read_run(run_dir))
     plots = draw_plots(context)
-    page = build_page(Context(run, context.summary, context.styles, plots))
+    page = build_page(dataclasses.replace(context, plots=plots))
     report = run_dir / "report.html"
     try:
         for name, png in plots.items():

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from unstale.errors import ConfigError
 from unstale.params import Params, norm
@@ -53,11 +53,11 @@ def is_client_id(value: object) -> bool:
 
 
 def shown(value: object) -> str:
-    """Return a stranger's value in bounded length; a huge integer has no text at all."""
+    """Return a stranger's value in bounded length."""
     try:
         text = repr(value)
-    except ValueError:
-        return f"a {type(value).__name__} of very many digits"
+    except Exception:  # of a huge integer, or whatever a stranger's `__repr__` raises
+        return f"a {type(value).__name__} that cannot be shown"
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
@@ -137,9 +137,11 @@ def _check_tensors(delta: object, params: Params) -> Receipt | None:
         )
     for name, wanted in params.items():
         found = delta[name]
-        if not isinstance(found, Tensor) or found.layout != torch.strided or found.is_meta:
+        if (kind := _unusable(found)) is not None:
             return refuse(
-                "type", f"`delta['{name}']` should be a dense tensor. Found {type(found).__name__}."
+                "type",
+                f"`delta['{name}']` should be a plain dense tensor. Found {kind}. "
+                "Send an ordinary `torch.Tensor`.",
             )
         if found.shape != wanted.shape:
             return refuse(
@@ -154,6 +156,37 @@ def _check_tensors(delta: object, params: Params) -> Receipt | None:
                 "Convert it before sending.",
             )
     return None
+
+
+def _unusable(value: object) -> str | None:
+    """Return what a value is if it cannot be computed with, or None for a plain dense tensor.
+
+    The kinds that have no shape or no memory are found before either is asked for: of some
+    that raises, and reading a freed storage ends the process.
+    """
+    # A subclass may run code of its own in every operation, also after it was checked.
+    if not isinstance(value, Tensor) or type(value) not in (Tensor, nn.Parameter):
+        return type(value).__name__
+    if value.is_nested:
+        return "a nested tensor"
+    if value.layout != torch.strided:
+        return f"a tensor of layout {value.layout}"
+    if value.is_meta:
+        return "a tensor on the device meta, which has no values"
+    try:
+        complete = _is_in_memory(value)
+    except (RuntimeError, NotImplementedError):  # wrappers of torch.func have no storage at all
+        complete = False
+    return None if complete else "a tensor without values in memory"
+
+
+def _is_in_memory(tensor: Tensor) -> bool:
+    if tensor.numel() == 0:
+        return True
+    last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+    needed = (tensor.storage_offset() + last + 1) * tensor.element_size()
+    storage = tensor.untyped_storage()
+    return storage.data_ptr() != 0 and storage.nbytes() >= needed
 
 
 def _check_values(delta: Params, limits: Limits) -> Receipt | None:

@@ -1,11 +1,14 @@
 """Old names in an experiment file: each is known, and the error shows what to write."""
 
 import tomllib
+from dataclasses import fields
 
 import pytest
 
 from unstale.errors import ConfigError
 from unstale.experiment.old_names import refuse_old_names, renamed_method, renamed_setting
+from unstale.methods import METHODS
+from unstale.methods.groups import groups_of
 
 # The flat settings of the method `invert`, as they were before they were grouped.
 FLAT = [
@@ -79,6 +82,18 @@ def test_every_flat_setting_has_a_place(key):
     table, said = instead("convert", {key: 0.5})
     assert table == {"name": "convert", group: {setting: 0.5}}
     assert f"setting `{key}`, now `{group}.{setting}`" in said
+
+
+def test_every_place_is_a_setting_of_today():
+    assert set(METHODS) >= {renamed_method(name) for name in ("unstale", "invert")}
+    convert = METHODS["convert"].compensator
+    settings = {name: {f.name for f in fields(group)} for name, group in groups_of(convert).items()}
+    for key in FLAT:
+        group, _, setting = renamed_setting("invert", key).partition(".")
+        assert setting in settings[group]
+    assert {key for key in STAYED if key not in ("preset", "server_lr")} <= {
+        field.name for field in fields(convert)
+    }
 
 
 def test_two_flat_settings_never_share_a_place():

@@ -107,3 +107,21 @@ def test_parts_with_a_setting_of_the_same_name_cannot_be_told_apart():
     with pytest.raises(ConfigError, match="different names"):
         register("twice", MethodSpec("x", "y", us.Drop, us.Drop))
     assert "twice" not in METHODS
+
+
+@pytest.mark.usefixtures("_restored")
+def test_a_class_may_be_named_instead_of_imported():
+    register("late_off", MethodSpec("Drops late ones.", "nobody", "unstale.methods.drop:Drop"))
+    assert METHODS["late_off"].compensator is us.Drop
+    assert us.method("late_off", max_staleness=2).compensator == us.Drop(2)
+
+
+@pytest.mark.usefixtures("_restored")
+def test_what_is_wrong_with_a_named_class_is_said_when_the_method_is_made():
+    drop = "unstale.methods.drop:Drop"
+    register("twice", MethodSpec("x", "y", drop, drop))
+    with pytest.raises(ConfigError, match="different names"):
+        us.method("twice")
+    register("nowhere", MethodSpec("x", "y", "unstale.methods.drop.Drop"))
+    with pytest.raises(ConfigError, match=r"'package\.module:Class'"):
+        us.method("nowhere")

@@ -8,8 +8,6 @@ import pytest
 
 from unstale.report import read_run
 from unstale.report.context import Context
-from unstale.report.palette import assign_styles
-from unstale.report.summarise import summarise
 
 _fake = runpy.run_path(str(Path(__file__).with_name("fake_run.py")))
 _write_fake_run = _fake["write_fake_run"]
@@ -39,10 +37,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def context_of() -> Callable[[Path], Context]:
-    """Read a folder into what sections are given."""
+    """Read a folder into what the page and the PNGs are made from."""
 
     def make(folder: Path) -> Context:
-        run = read_run(folder)
-        return Context(run, summarise(run), assign_styles(run.methods))
+        return Context.of(read_run(folder))
 
     return make

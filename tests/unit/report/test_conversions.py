@@ -6,11 +6,17 @@ import matplotlib.image
 import pytest
 
 from unstale.report.conversions import Converted, Measured, SurrogateSamples
-from unstale.report.fates import converting, fates_of, reasons
-from unstale.report.fitting import iterations_taken, loss_reached, mean_curve
-from unstale.report.picture import picture, png
+from unstale.report.figures.conversions import (
+    converting,
+    fates_of,
+    iterations_taken,
+    loss_reached,
+    mean_curve,
+    reasons,
+)
+from unstale.report.figures.switching import shares, verdicts
+from unstale.report.html.surrogates import encode_png, signal_lines
 from unstale.report.records import Method, Round, Run
-from unstale.report.switching import shares, verdicts
 from unstale.run_folder.schema import FellBack
 
 
@@ -104,21 +110,19 @@ def test_a_png_has_the_pixels_of_the_sample():
     planes = (2.0, -1.0, -1.0, 2.0), (-1.0, 2.0, -1.0, 2.0), (-1.0, -1.0, 0.5, 2.0)
     sample = tuple(value for plane in planes for value in plane)
     surrogate = SurrogateSamples("a", (3, 2, 2), 0.0, 1.0, 1, (sample,), ((1.0,),))
-    image = matplotlib.image.imread(io.BytesIO(png(surrogate, 0)))
+    image = matplotlib.image.imread(io.BytesIO(encode_png(surrogate, 0)))
     assert image[..., :3].tolist() == [
         [[1, 0, 0], [0, 1, 0]],
         [[0, 0, pytest.approx(0.5, abs=0.01)], [1, 1, 1]],
     ]
     grey = SurrogateSamples("a", (1, 1, 3), -1.0, 1.0, 1, ((-1.0, 0.0, 1.0),), ((1.0,),))
-    image = matplotlib.image.imread(io.BytesIO(png(grey, 0)))
+    image = matplotlib.image.imread(io.BytesIO(encode_png(grey, 0)))
     assert image.tolist() == [[0, pytest.approx(0.5, abs=0.01), 1]]
 
 
 def test_a_signal_is_a_line_for_each_channel():
     values = tuple(float(i % 9) for i in range(3 * 20))
     surrogate = SurrogateSamples("a", (3, 20), 0.0, 9.0, 1, (values,), ((1.0,),))
-    drawn = picture(surrogate, 0, 'said "so"')
-    assert drawn.count("<polyline") == 3
-    assert 'aria-label="said &quot;so&quot;"' in drawn
+    assert [len(line.split()) for line in signal_lines(surrogate, 0)] == [20] * 3
     flat = SurrogateSamples("a", (20,), 0.0, 1.0, 1, ((0.5,) * 20,), ((1.0,),))
-    assert "nan" not in picture(flat, 0, "")
+    assert "nan" not in signal_lines(flat, 0)[0]

@@ -5,10 +5,10 @@ import pytest
 
 from unstale.errors import RunError
 from unstale.report import read_run
+from unstale.report.html import build_page
+from unstale.report.html.count_tables import MAX_NODES
 from unstale.report.nodes import Nodes, count_late, histories
-from unstale.report.page import build_page
-from unstale.report.plots import draw_plots
-from unstale.report.sections.nodes import MAX_NODES
+from unstale.report.png import draw_plots
 from unstale.run_folder.schema import RefusedReply
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import unstale as us
 from unstale.notes import NOTE_KINDS
-from unstale.report.fates import FATE_OF, FATES
+from unstale.report.figures.conversions import FATE_OF, FATES
 from unstale.run_folder.schema import (
     SCHEMA,
     Converted,

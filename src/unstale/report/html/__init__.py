@@ -1,0 +1,5 @@
+"""The figures and tables of a report as one self-contained HTML page."""
+
+from unstale.report.html.page import build_page
+
+__all__ = ["build_page"]
