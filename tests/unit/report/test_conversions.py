@@ -5,7 +5,6 @@ import io
 import matplotlib.image
 import pytest
 
-from unstale.report.conversions import Converted, Measured, SurrogateSamples
 from unstale.report.figures.conversions import (
     converting,
     fates_of,
@@ -17,7 +16,8 @@ from unstale.report.figures.conversions import (
 from unstale.report.figures.switching import shares, verdicts
 from unstale.report.html.surrogates import encode_png, signal_lines
 from unstale.report.records import Method, Round, Run
-from unstale.run_folder.schema import FellBack
+from unstale.run_folder import SurrogateSamples
+from unstale.run_folder.schema import Converted, FellBack, Measured
 
 
 def run_of(rounds, name="convert", seeds=(0,)):

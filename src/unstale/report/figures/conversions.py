@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from unstale.notes import NoteKind
-from unstale.report.conversions import Converted
 from unstale.report.figures.lines import Axis, Line, LineChart, drawable, rounds_axis
 from unstale.report.figures.series import BySeed, Series, over_rounds
 from unstale.report.records import Method, Round, Run
+from unstale.run_folder.schema import Converted
 
 # More columns than this cannot be told apart.
 MAX_COLUMNS = 120

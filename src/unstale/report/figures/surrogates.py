@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unstale.report.conversions import SurrogateSamples
 from unstale.report.records import Run, Scenario
+from unstale.run_folder import SurrogateSamples
 
 # A file may hold more; a page has to be opened on a phone.
 MAX_CLIENTS, MAX_SAMPLES = 6, 8

@@ -8,10 +8,10 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from unstale.report.conversions import Measured
 from unstale.report.figures.lines import Axis, Line, LineChart, drawable, rounds_axis
 from unstale.report.figures.series import Series, over_rounds
 from unstale.report.records import Method, Round, Run
+from unstale.run_folder.schema import Measured
 
 # Lines of more clients than this cannot be told apart.
 MAX_LINES = 60

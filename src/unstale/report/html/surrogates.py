@@ -5,9 +5,9 @@ import struct
 import zlib
 from dataclasses import dataclass
 
-from unstale.report.conversions import SurrogateSamples
 from unstale.report.figures.surrogates import Gallery, kind_of, levels
 from unstale.report.records import Client, Scenario
+from unstale.run_folder import SurrogateSamples
 
 # The size of a signal's drawing, in its own units.
 WIDTH, HEIGHT = 96, 64

@@ -7,12 +7,12 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from unstale.report.conversions import SurrogateSamples
 from unstale.report.figures.classes import ClassAccuracy, ClientChart
 from unstale.report.figures.conversions import FateChart
 from unstale.report.figures.staleness import StalenessChart
 from unstale.report.figures.surrogates import Gallery, kind_of, levels
 from unstale.report.png.style import FAST, INK, MUTED, RULE, SLOW, axes_with, plain
+from unstale.run_folder import SurrogateSamples
 
 # More class names than this do not fit beside the cells.
 MAX_NAMED = 30
