@@ -16,7 +16,7 @@ from flwr.serverapp.strategy import FedAvg
 import unstale as us
 from unstale.executors import Processes
 from unstale.executors.background import Background
-from unstale.flower import LateGrid, Unstale
+from unstale.flower import Cohort, LateGrid, Unstale
 from unstale.flower.wrapped_grid import WrappedGrid
 
 NODES, PER_ROUND, SLOW = 100, 10, 20
@@ -83,13 +83,14 @@ class Setting:
         """Unstale, with all that it writes down."""
         strategy = Unstale(
             model_of(self.task),
-            method,
-            local=LOCAL,
-            inputs=us.InputSpec(shape=TASKS[self.task][0], classes=CLASSES, low=0.0, high=1.0),
-            background=background,
+            us.ServerSettings(
+                method=method,
+                local=LOCAL,
+                inputs=us.InputSpec(shape=TASKS[self.task][0], classes=CLASSES, low=0.0, high=1.0),
+                background=background,
+            ),
+            cohort=Cohort(fraction_train=PER_ROUND / NODES, min_available_nodes=NODES),
             folder=self.folder(name) if written else None,
-            fraction_train=PER_ROUND / NODES,
-            min_available_nodes=NODES,
         )
         counted = CountedGrid(self.grid)
         grid = LateGrid(counted, delay=self.late)

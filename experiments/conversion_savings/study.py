@@ -23,7 +23,7 @@ import torch
 
 from unstale import LocalSpec, Server, data, models
 from unstale.inversion import Conversion, InputSpec, Inversion, Request, Surrogate, convert_many
-from unstale.inversion.sparsify import top_mask
+from unstale.inversion.target import top_mask
 from unstale.params import cosine_distance, flatten
 from unstale.seeding import derive, generator
 from unstale.sim import Scenario, ScenarioSpec, Simulation, Work, train_cohort

@@ -3,8 +3,9 @@
 from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 
+import unstale as us
 from slow_nodes import emulation, task
-from unstale.flower import Closing, Unstale
+from unstale.flower import ClosePolicy, Cohort, Unstale
 
 app = ServerApp()
 
@@ -22,14 +23,14 @@ def main(grid: Grid, context: Context) -> None:
     local, inputs = task.recipe(config)
     strategy = Unstale(
         model,
-        method=str(config["method"]),
-        local=local,
-        inputs=inputs,
-        closing=Closing(float(config["close-fraction"]), float(config["close-deadline"])),
+        us.ServerSettings(method=str(config["method"]), local=local, inputs=inputs),
+        cohort=Cohort(
+            fraction_train=float(config["fraction-train"]),
+            min_available_nodes=int(config["min-nodes"]),
+        ),
+        close=ClosePolicy(float(config["close-fraction"]), float(config["close-deadline"])),
         delay=emulation.delays(grid, config),
         folder=str(config["folder"]),
-        fraction_train=float(config["fraction-train"]),
-        min_available_nodes=int(config["min-nodes"]),
     )
     strategy.start(
         grid=grid,

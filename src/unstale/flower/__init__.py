@@ -8,10 +8,23 @@ except ImportError as error:  # the one thing that the core does not bring
         "Install it: pip install 'unstale[flower]'."
     ) from error
 
-from unstale.flower.closing import Closing
-from unstale.flower.late_grid import LateGrid
+from unstale.flower.close_policy import ClosePolicy
+from unstale.flower.cohort import Cohort
+from unstale.flower.decode import ReplyLimits
+from unstale.flower.grid import LateGrid
+from unstale.flower.messages import RecordNames
 from unstale.flower.run_log import RunLog
 from unstale.flower.strategy import Unstale
-from unstale.flower.work_tickets import Arrival, WorkTicket
+from unstale.flower.work import Arrival, WorkTicket
 
-__all__ = ["Arrival", "Closing", "LateGrid", "RunLog", "Unstale", "WorkTicket"]
+__all__ = [
+    "Arrival",
+    "ClosePolicy",
+    "Cohort",
+    "LateGrid",
+    "RecordNames",
+    "ReplyLimits",
+    "RunLog",
+    "Unstale",
+    "WorkTicket",
+]

@@ -1,18 +1,17 @@
-"""Who is asked in a round: a share of the connected nodes, drawn among the idle ones."""
+"""The cohort of a round: a share of the connected nodes, drawn among the idle ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unstale.errors import ConfigError
-from unstale.flower.intake import Intake
-from unstale.flower.late_grid import LateGrid
+from unstale.flower.grid import LateGrid
 from unstale.seeding import numpy_generator
 from unstale.server import Server
 
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
-    """How many nodes take part, in the terms of Flower's FedAvg.
+    """How many nodes take part in a round; the fields are arguments of Flower's FedAvg.
 
     Example:
         >>> Cohort(fraction_train=0.5).size_of_training(connected=10)
@@ -20,15 +19,15 @@ class Cohort:
     """
 
     fraction_train: float = 1.0
-    """The share of the connected nodes that trains in each round."""
+    """The share of the connected nodes asked to train in each round, drawn among the idle."""
     fraction_evaluate: float = 0.0
     """The share that evaluates after each round; 0 for no evaluation on nodes."""
     min_train_nodes: int = 2
-    """At least so many train, if they are idle."""
+    """The fewest nodes asked to train, if so many are idle."""
     min_evaluate_nodes: int = 2
-    """At least so many evaluate, if they are idle."""
+    """The fewest nodes asked to evaluate, if so many are idle."""
     min_available_nodes: int = 2
-    """A round begins once so many nodes are connected, idle or not."""
+    """How many nodes must be connected, idle or not, before a round begins."""
 
     def __post_init__(self) -> None:
         for name, least in (("fraction_train", "above 0"), ("fraction_evaluate", "at least 0")):
@@ -77,14 +76,12 @@ def draw(nodes: Sequence[int], size: int, seed: int, purpose: str, version: int)
     return [ordered[place] for place in sorted(int(place) for place in places)]
 
 
-def nodes_to_train(
-    cohort: Cohort, grid: LateGrid, intake: Intake, server: Server, round: int
-) -> list[int]:
+def nodes_to_train(cohort: Cohort, grid: LateGrid, server: Server, round: int) -> list[int]:
     """Wait until enough nodes are connected and return those that a round asks to train."""
     connected = grid.wait_for_nodes(cohort.min_available_nodes)
-    free = {*grid.idle_nodes()} - intake.occupied(round)
+    free = {*grid.idle_nodes()} - grid.book.occupied(round)
     # Who has answered in this round to a process that died belongs to the cohort.
-    there = intake.inherited(round).answered
+    there = grid.book.inherited(round).answered
     size = max(0, cohort.size_of_training(len(connected)) - there)
     return draw(sorted(free), size, server.seed, "train", server.version)
 

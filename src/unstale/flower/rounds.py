@@ -1,15 +1,20 @@
-"""The loop of a run: ask, train, step, evaluate, write down."""
+"""The rounds of a run: ask, train, step, evaluate, write down."""
 
+import logging
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from flwr.app import ArrayRecord, ConfigRecord, MetricRecord
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp.strategy import Result, Strategy
 
-from unstale.flower.late_grid import LateGrid
-from unstale.flower.messages import attendance
-from unstale.flower.session import Session
+from unstale.flower.arrays import RefusedReplyError
+from unstale.flower.decode import ReplyForm, decode_metrics
+from unstale.flower.grid import LateGrid
+from unstale.flower.session import Attendance, Session
+
+logger = logging.getLogger(__name__)
 
 # As in Flower: the version (which is the round's number) and the model's arrays.
 EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
@@ -45,8 +50,8 @@ def run_rounds(
             began = time.monotonic()
             # 1. Ask idle nodes; out come the replies of the fast ones, and late ones.
             messages = strategy.configure_train(current, result.arrays, asking.train, grid)
-            before = session.intake.inherited(current)
-            replies = grid.train_round(messages, timeout=asking.timeout, before=before)
+            inherited = session.book.inherited(current)
+            replies = grid.train_round(messages, timeout=asking.timeout, inherited=inherited)
             present = attendance(grid, replies)
             # 2. The server's step.
             made, trained = strategy.aggregate_train(current, replies)
@@ -76,3 +81,49 @@ def run_rounds(
 def _keep(records: dict[int, MetricRecord], round: int, found: MetricRecord | None) -> None:
     if found is not None:
         records[round] = found
+
+
+def attendance(grid: LateGrid, replies: Iterable[Message]) -> Attendance:
+    """Return who answered in the round that has just closed, and who still works."""
+    arrivals = [a for a in map(grid.arrival_of, replies) if a and a.outcome == "answered"]
+    return Attendance(
+        answered=[str(a.ticket.node_id) for a in arrivals],
+        late={str(a.ticket.node_id): a.rounds_late for a in arrivals if a.rounds_late > 0},
+        working={str(node): grid.round - t.round for node, t in grid.working().items()},
+        slow=grid.slow_nodes(),
+    )
+
+
+def mean_metrics(measured: Iterable[tuple[int, Mapping[str, float]]]) -> MetricRecord | None:
+    """Return the mean of every metric, weighted by examples, or None if there is none.
+
+    A client that lacks a metric, or sent one that is no number, has no part in its mean.
+
+    Example:
+        >>> dict(mean_metrics([(1, {"loss": 4.0}), (3, {"loss": 0.0, "f1": 0.5})]))
+        {'loss': 1.0, 'f1': 0.5}
+    """
+    weights: dict[str, float] = {}
+    sums: dict[str, float] = {}
+    for num_examples, metrics in measured:
+        for name, value in metrics.items():
+            weights[name] = weights.get(name, 0.0) + num_examples
+            sums[name] = sums.get(name, 0.0) + num_examples * value
+    means = {name: total / weights[name] for name, total in sums.items()}
+    # Sums of huge numbers may overflow.
+    finite = {name: value for name, value in means.items() if math.isfinite(value)}
+    return MetricRecord(dict(finite)) if finite else None
+
+
+def mean_evaluation(replies: Iterable[Message], form: ReplyForm) -> MetricRecord | None:
+    """Return the mean of what nodes measured; replies that cannot be taken are left out."""
+    measured = []
+    for message in replies:
+        if not message.has_content():
+            continue
+        try:
+            measured.append(decode_metrics(message.content, form))
+        except RefusedReplyError as error:
+            node = message.metadata.src_node_id
+            logger.warning("The evaluation of node %s is left out: %s", node, error.reason)
+    return mean_metrics(measured)

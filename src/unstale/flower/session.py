@@ -1,40 +1,68 @@
-"""One run of the strategy, from its start or from where another process left it."""
+"""One run of the strategy: opened new or resumed, stepped, and written down round by round."""
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from torch import nn
+
 from unstale.errors import ConfigError, RunError
-from unstale.flower.admission import Admission
+from unstale.flower.decode import ReplyForm
 from unstale.flower.intake import Intake
-from unstale.flower.layout import Layout
-from unstale.flower.ledger import Ledger, Restored
-from unstale.flower.messages import Attendance
+from unstale.flower.ledger import Ledger, Restored, Saved
 from unstale.flower.round_line import Evaluation, Refusal, count_refusals, round_line
 from unstale.flower.run_log import RunLog
 from unstale.flower.server_log import join_flowers_log, log_round
-from unstale.flower.work_tickets import Arrival
-from unstale.server import Server
+from unstale.flower.work import Arrival
+from unstale.flower.work_book import WorkBook
+from unstale.methods.description import describe_method
+from unstale.server import Server, ServerSettings
 from unstale.server.report import Report
 
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Attendance:
+    """Which nodes took part in a round."""
+
+    answered: list[str] = field(default_factory=list)
+    """The nodes whose replies came out, late ones included."""
+    late: dict[str, int] = field(default_factory=dict)
+    """By how many rounds the late ones of them are late."""
+    working: dict[str, int] = field(default_factory=dict)
+    """The nodes that have not answered, and since how many rounds."""
+    slow: list[int] = field(default_factory=list)
+    """The nodes that the next round does not wait for."""
+
+
 class Session:
-    """The server of a run, what comes in, and all that is written about it."""
+    """The server of a run, the intake of its replies, and what is written about it.
+
+    Args:
+        server: New, or restored.
+        book: The grid's book of open work; it is kept for this server from now on.
+        form: What a reply should look like.
+        ledger: What survives a crash.
+        log: The run folder's log, if there is a folder.
+        rounds: How many are planned in all.
+    """
 
     def __init__(
         self,
         server: Server,
-        layout: Layout,
+        book: WorkBook,
+        form: ReplyForm,
         ledger: Ledger,
         log: RunLog | None,
-        admission: Admission,
         rounds: int,
     ) -> None:
+        book.begin(server)
         self.server = server
-        self.intake = Intake(server, layout, ledger, admission)
+        self.book = book
+        self._intake = Intake(server, book, form, ledger)
         self._ledger = ledger
         self._log = log
         self._rounds = rounds
@@ -45,7 +73,7 @@ class Session:
     def begin(self, restored: Restored | None) -> None:
         """Write the first checkpoint of a new run, or take over what an old one left."""
         if restored is not None:
-            self.intake.adopt(restored)
+            self._intake.resume(restored)
         else:
             # Before the run's folder says that there is a run: its initial weights are drawn
             # at random, so without them nothing could go on.
@@ -63,51 +91,49 @@ class Session:
     def take(self, arrival: Arrival) -> None:
         """Take in a reply as soon as it was pulled."""
         self.write_down()
-        self.intake.take(arrival)
+        self._intake.take(arrival)
         if self._round is not None:
             # At once, so that a server that converts in the background can begin.
-            self.intake.submit_due(self._round)
+            self._intake.submit_due(self._round)
 
-    def step(self, round: int, arrivals: Sequence[Arrival], working: Collection[int]) -> None:
+    def step(self, round: int, arrivals: Sequence[Arrival]) -> None:
         """Give the server what is due and make the next version.
 
         Args:
             round: The round that has closed.
             arrivals: All that came out in it, errors included.
-            working: The nodes that are still at work.
         """
         self._round = None
         self.write_down()
-        self.intake.come_out(arrivals)
-        self.intake.release_all_but(working)
-        self.intake.submit_due(round)
+        self._intake.come_out(arrivals)
+        self.book.close_unsent()
+        self._intake.submit_due(round)
         self._report = self.server.step()
 
     def end_round(self, evaluation: Evaluation, attendance: Attendance, seconds: float) -> None:
         """End a round. It is written down when nodes have their next work: see `write_down`."""
         if self._report is None:
             raise ConfigError("A round should make a version before it ends.")
-        report, intake = self._report, self.intake
-        taken = [entry.key for entry in intake.taken]
+        report, intake = self._report, self._intake
+        given = [entry.key for entry in self.book.given()]
         event = {
             "event": "version",
             "version": report.version,
-            "updates": [list(key) for key in taken],
-            # Of these and earlier ones, those that still wait for their conversion.
-            "held": [list(key) for key in self.server.awaiting_fit],
+            "updates": [list(key) for key in given],
+            # Of these and earlier ones, those that still wait for their fit.
+            "awaiting_fit": [list(key) for key in self.server.awaiting_fit],
             "arrivals": report.arrivals,
             "changed": report.changed,
             "refused": count_refusals(report.refused, intake.refused),
         }
-        gone = [*taken, *intake.given_up]
         self._unwritten = [
             partial(self._tell, report, evaluation, attendance, intake.refused, seconds),
             partial(
                 self._ledger.commit,
                 self.server.to_tree(),
                 event,
-                gone,
-                dict(intake.out),
+                [*given, *intake.lost],
+                self.book.kept_versions(),
                 attendance.slow,
             ),
         ]
@@ -174,3 +200,26 @@ def restored_or_none(ledger: Ledger, log: RunLog | None, resume: bool) -> Restor
     if resume:
         logger.info("There is no run in %s yet: a new one begins.", ledger.folder)
     return None
+
+
+def restored_server(saved: Saved, model: nn.Module, settings: ServerSettings) -> Server:
+    """Return the server of a checkpoint.
+
+    Raises:
+        RunError: If the settings have another method or seed.
+        CheckpointError: If the model is another one.
+    """
+    tree, versions = saved
+    now, before = describe_method(settings.chosen), tree["method"]
+    for what, found, wanted in (
+        ("method", now["name"], before["name"]),
+        ("method's parts", now["compensator"], before["compensator"]),
+        ("aggregator", now["aggregator"], before["aggregator"]),
+        ("seed", settings.seed, tree["seed"]),
+    ):
+        if found != wanted:
+            raise RunError(
+                f"A run should go on with the {what} it began with: {wanted!r}. Found {found!r}. "
+                "Use the same, or choose another folder."
+            )
+    return Server.from_tree(tree, versions, model, settings)

@@ -1,7 +1,25 @@
-"""The strategy: Flower's rounds, with Unstale's server in the place of an average."""
+"""The strategy `Unstale`: Flower's rounds, with Unstale's server in the place of an average.
+
+How one reply travels, file by file:
+
+1. `cohort.py` draws an idle node; `work_book.py` opens its work and has the server keep the
+   version (`hand_out`); `messages.py` writes the message, with the version in it.
+2. `grid.py` (`LateGrid.train_round`) sends it through `transport.py` and `push_pull.py`, and
+   waits until `close_policy.py` says that the round may close.
+3. The reply is pulled in whichever round it comes; `transport.py` matches it to its message
+   and tells the book (`pull`). At once `on_reply` hands it to `session.py` and `intake.py`.
+4. `intake.py` decodes it (`decode.py`, `arrays.py`), subtracts the weights of *its* version,
+   has the server check the update, and writes it into `journal.py` and `events.py` by way of
+   `ledger.py`. Now it is accepted. Or it is refused, and its work closed.
+5. When its round is there (`give`), the server has it. When the round has closed,
+   `Session.step` makes the next version of everything that was given.
+6. `rounds.py` evaluates and ends the round: its line (`run_log.py`), its checkpoint and its
+   event (`ledger.py`) are written while nodes already work on the next one.
+"""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,80 +29,68 @@ from flwr.serverapp.strategy import Result, Strategy
 from torch import nn
 
 from unstale.errors import ConfigError
-from unstale.executors import Executor
-from unstale.executors.background import Background
-from unstale.flower.admission import admission_to, check_max_reply_bytes
-from unstale.flower.closing import Closing
+from unstale.flower.arrays import Layout, weights_in
+from unstale.flower.close_policy import ClosePolicy
 from unstale.flower.cohort import Cohort, nodes_to_evaluate, nodes_to_train
-from unstale.flower.late_grid import LateGrid
-from unstale.flower.layout import Layout
-from unstale.flower.ledger import Ledger, Restored
+from unstale.flower.decode import ReplyForm, ReplyLimits
+from unstale.flower.grid import LateGrid
+from unstale.flower.ledger import Ledger
 from unstale.flower.messages import RecordNames, messages_to
-from unstale.flower.metrics import mean_evaluation, mean_metrics
-from unstale.flower.opening import fresh_server, rebuilt_server
-from unstale.flower.rounds import Asking, EvaluateFn, run_rounds
+from unstale.flower.rounds import Asking, EvaluateFn, mean_evaluation, mean_metrics, run_rounds
 from unstale.flower.run_log import RunLog
-from unstale.flower.session import Session, restored_or_none
-from unstale.flower.work_tickets import Arrival
-from unstale.inversion import InputSpec
-from unstale.methods import Compensator, Method
-from unstale.methods.aggregate import Aggregator
-from unstale.server import Server
-from unstale.server.checks import Limits
-from unstale.server.history import HistorySpec
-from unstale.training.local import LocalSpec
+from unstale.flower.session import Session, restored_or_none, restored_server
+from unstale.flower.work import Arrival
+from unstale.methods import Method
+from unstale.server import Server, ServerSettings
+from unstale.training import check_model
 
 logger = logging.getLogger(__name__)
 
 
 class Unstale(Strategy):
-    """A strategy for Flower under which no work is lost because it comes late.
+    """A strategy for Flower that uses late replies, however late they come.
 
     Clients are as for Flower's FedAvg: they get an ArrayRecord of the model's state, train,
-    and send back one ArrayRecord and one MetricRecord with the number of examples. Replies
-    that come in later rounds are matched to the version they were based on and handed to
-    the method. Every reply is checked; a bad one is refused, logged and counted.
-
-    Version `n` of the model is what round `n` made.
+    and send back one ArrayRecord and one MetricRecord with the number of examples. A round
+    closes when the fast nodes have answered. A reply that comes in a later round is matched
+    to the version it was based on and handed to the method. Every reply is checked; a bad
+    one is refused, logged and counted. Version `n` of the model is what round `n` made.
 
     Args:
         model: The global model; lends its structure and its initial weights.
-        method: A method by name or as `unstale.method(name, ...)` makes it.
-        local: The recipe that clients run.
-        compensator: Instead of `method`: what is done to stale updates.
-        aggregator: Instead of `method`: how updates are combined.
-        history: How much of the past is kept.
-        limits: Bounds on the norm and the number of examples of each node's updates.
-        max_reply_bytes: The most that one reply may hold; by default twice the model's size
-            and 1 MiB. What is larger is refused without being decoded.
-        inputs: What one input of the model looks like; needed by methods that convert.
-        executor: Where conversions are done; the caller's to close.
-        background: Where stale updates are prepared for conversion while rounds go on; in
-            the round's step when not given. The caller's to close.
-        seed: Seeds the choice of nodes and whatever the method draws.
-        closing: When a round closes.
-        longest_lateness: Seconds within which a reply must come; None for no limit.
-        delay: Emulated lateness for simulations: rounds by which a node's replies come late.
+        server: The server's settings: method, local training, history, limits, and so on. A
+            method alone, by name or as `unstale.method(name, ...)` makes it, stands for
+            `ServerSettings(method=...)`.
+        cohort: How many nodes are asked: `fraction_train` and the other terms of FedAvg.
+        close: When a round closes.
+        reply_limits: How large and how late a reply may be.
+        records: The names of records and metrics in messages, as in FedAvg.
+        delay: Emulated lateness for simulations: a function from a node to the number of
+            rounds by which its replies come late.
         folder: Where checkpoints, accepted updates, events and the round log go. None to
             write nothing down; then nothing can be resumed.
         tensorboard: True for TensorBoard scalars in the folder, or where to write them.
         about: For the record and the report's page: `title`, `description`, `evaluate` with
             `target` and `affected`.
-        fraction_train: As in FedAvg: the share of the connected nodes asked in a round. They
-            are drawn among the idle ones.
-        fraction_evaluate: Likewise for evaluation on nodes; 0, the default, for none.
-        min_train_nodes: As in FedAvg: at least so many are asked, if they are idle.
-        min_evaluate_nodes: Likewise for evaluation on nodes.
-        min_available_nodes: As in FedAvg: a round begins once so many are connected.
-        weighted_by_key: The metric that says how many examples a client used.
-        arrayrecord_key: The name of the record of arrays that clients get.
-        configrecord_key: The name of the record of settings that clients get.
+
+    Raises:
+        ConfigError: If an argument is of the wrong kind, or Flower cannot carry the model.
+        ModelError: If the server cannot train the model.
 
     Example:
         ```python
-        strategy = Unstale(model, method="convert", local=us.LocalSpec(lr=0.01, epochs=5),
-                           inputs=us.InputSpec(shape=(1, 28, 28), classes=10),
-                           closing=Closing(fraction=0.8, deadline=60), folder="runs/site-a")
+        settings = us.ServerSettings(
+            method="convert",
+            local=us.LocalSpec(lr=0.01, epochs=5),
+            inputs=us.InputSpec(shape=(1, 28, 28), classes=10),
+        )
+        strategy = Unstale(
+            model,
+            settings,
+            cohort=Cohort(fraction_train=0.1, min_available_nodes=10),
+            close=ClosePolicy(fraction=0.8, deadline=60),
+            folder="runs/site-a",
+        )
         result = strategy.start(grid=grid, num_rounds=50, resume=True)
         ```
     """
@@ -92,71 +98,74 @@ class Unstale(Strategy):
     def __init__(
         self,
         model: nn.Module,
-        method: str | Method | None = None,
+        server: ServerSettings | Method | str = "unweighted",
         *,
-        local: LocalSpec | None = None,
-        compensator: Compensator | None = None,
-        aggregator: Aggregator | None = None,
-        history: HistorySpec | None = None,
-        limits: Limits | None = None,
-        max_reply_bytes: int | None = None,
-        inputs: InputSpec | None = None,
-        executor: Executor | None = None,
-        background: Background | None = None,
-        seed: int = 0,
-        closing: Closing = Closing(),  # noqa: B008  (frozen)
-        longest_lateness: float | None = None,
+        cohort: Cohort = Cohort(),  # noqa: B008  (these four are frozen)
+        close: ClosePolicy = ClosePolicy(),  # noqa: B008
+        reply_limits: ReplyLimits = ReplyLimits(),  # noqa: B008
+        records: RecordNames = RecordNames(),  # noqa: B008
         delay: Callable[[int], int] | None = None,
         folder: str | Path | None = None,
         tensorboard: bool | str | Path = False,
         about: Mapping[str, Any] | None = None,
-        fraction_train: float = 1.0,
-        fraction_evaluate: float = 0.0,
-        min_train_nodes: int = 2,
-        min_evaluate_nodes: int = 2,
-        min_available_nodes: int = 2,
-        weighted_by_key: str = "num-examples",
-        arrayrecord_key: str = "arrays",
-        configrecord_key: str = "config",
     ) -> None:
-        check_max_reply_bytes(max_reply_bytes)
-        self._names = RecordNames(arrayrecord_key, configrecord_key)
-        self.cohort = Cohort(
-            fraction_train,
-            fraction_evaluate,
-            min_train_nodes,
-            min_evaluate_nodes,
-            min_available_nodes,
-        )
-        self.closing = closing
+        if isinstance(server, str | Method):
+            server = ServerSettings(method=server)
+        for name, value, wanted in (
+            ("model", model, nn.Module),
+            ("server", server, ServerSettings),
+            ("cohort", cohort, Cohort),
+            ("close", close, ClosePolicy),
+            ("reply_limits", reply_limits, ReplyLimits),
+            ("records", records, RecordNames),
+            ("about", about or {}, Mapping),
+        ):
+            if not isinstance(value, wanted):
+                raise ConfigError(
+                    f"Unstale: `{name}` should be a `{wanted.__name__}`. Found "
+                    f"{type(value).__name__}."
+                )
+        if delay is not None and not callable(delay):
+            raise ConfigError(
+                "Unstale: `delay` should be a function from a node to a number of rounds. Found "
+                f"{type(delay).__name__}."
+            )
+        check_model(model)
+        self.method = server.chosen
+        self.settings = server
+        self.cohort = cohort
+        self.close_policy = close
+        self.reply_limits = reply_limits
         self.folder = None if folder is None else Path(folder)
-        self._longest_lateness = longest_lateness
+        self._model = model
+        self._records = records
+        self._layout = Layout(model)
+        self._form = ReplyForm.under(reply_limits, self._layout, records.weighted_by_key)
         self._delay = delay
         self._tensorboard = tensorboard
         self._about = dict(about or {})
-        self._model = model
-        self._parts: dict[str, Any] = {
-            "method": method,
-            "local": local,
-            "compensator": compensator,
-            "aggregator": aggregator,
-            "history": history,
-            "limits": limits,
-            "inputs": inputs,
-            "executor": executor,
-            "background": background,
-            "seed": seed,
-        }
-        self.server = Server(model, **self._parts)
-        self._layout = Layout(model)
-        self._admission = admission_to(self._layout, max_reply_bytes, weighted_by_key)
+        self._server: Server | None = None
         self._session: Session | None = None
         self._grid: LateGrid | None = None
 
+    @property
+    def server(self) -> Server:
+        """The server of the run that goes on or ended last.
+
+        Raises:
+            ConfigError: If no run was started yet.
+        """
+        if self._server is None:
+            raise ConfigError(
+                "The server should be looked at during a run or after one. It is made by "
+                "`start`, from the folder's checkpoint or anew. The settings are in `settings`."
+            )
+        return self._server
+
     def summary(self) -> None:
         """Log the settings."""
-        logger.info("Method: %s", self.server.method.name)
-        logger.info("Rounds close by: %s", self.closing)
+        logger.info("Method: %s", self.method.name)
+        logger.info("Rounds close by: %s", self.close_policy)
         logger.info("Nodes: %s", self.cohort)
         logger.info("Folder: %s", self.folder or "none, so nothing can be resumed")
 
@@ -177,7 +186,8 @@ class Unstale(Strategy):
         """Run to a number of rounds.
 
         Args:
-            grid: The Grid that Flower gave to the ServerApp, or a `LateGrid` around it.
+            grid: The Grid that Flower gave to the ServerApp, or a `LateGrid` around it, whose
+                own `close`, `longest_lateness` and `delay` are used then.
             initial_arrays: The weights to begin with; the model's own when not given. A
                 resumed run has its own.
             num_rounds: How many rounds there are in all, those before a resume included.
@@ -202,8 +212,7 @@ class Unstale(Strategy):
         if log is not None:
             log.folder.lock()
         try:
-            restored = self._open(log, initial_arrays, num_rounds, resume)
-            self._grid = self._late(grid, () if restored is None else restored.slow)
+            self._grid = self._open(grid, log, initial_arrays, num_rounds, resume)
             self.summary()
             asking = Asking(
                 train_config or ConfigRecord(),
@@ -221,56 +230,63 @@ class Unstale(Strategy):
 
     def _open(
         self,
+        grid: Grid,
         log: RunLog | None,
         initial_arrays: ArrayRecord | None,
         num_rounds: int,
         resume: bool,
-    ) -> Restored | None:
+    ) -> LateGrid:
+        """Make the server, new or from the folder's checkpoint, and what is around it."""
         ledger = Ledger(self.folder)
         restored = restored_or_none(ledger, log, resume)
         if restored is not None:
-            self.server = rebuilt_server(self.server, self._model, restored.server)
+            self._server = restored_server(restored.server, self._model, self.settings)
         else:
-            self.server = fresh_server(self._model, self._parts, initial_arrays)
-        self._session = Session(self.server, self._layout, ledger, log, self._admission, num_rounds)
+            weights = (
+                None
+                if initial_arrays is None
+                else weights_in(initial_arrays, self._layout, self._model)
+            )
+            self._server = Server.from_settings(self._model, self.settings, weights)
+        late = grid if isinstance(grid, LateGrid) else self._late(grid)
+        self._session = Session(self._server, late.book, self._form, ledger, log, num_rounds)
         self._session.begin(restored)
-        return restored
+        late.on_reply = self._on_reply
+        late.before_pause = self._before_pause
+        late.resume_at(self._server.version + 1, () if restored is None else restored.slow)
+        return late
+
+    def _late(self, grid: Grid) -> LateGrid:
+        return LateGrid(
+            grid,
+            self.close_policy,
+            longest_lateness=self.reply_limits.longest_lateness,
+            delay=self._delay,
+        )
 
     def _run_log(self, num_rounds: int) -> RunLog | None:
         if self.folder is None:
             return None
-        server = self.server
+        settings = self.settings
         config = {
             "rounds": num_rounds,
             **self._about,
-            "local": server.local,
-            "history": server.history_spec,
-            "limits": server.limits,
-            "max_reply_bytes": self._admission.max_bytes,
-            "inputs": server.inputs,
-            "closing": self.closing,
-            "longest_lateness": self._longest_lateness,
+            "local": settings.local,
+            "history": settings.history,
+            "limits": settings.limits,
+            "inputs": settings.inputs,
             "cohort": self.cohort,
+            "close": self.close_policy,
+            "reply_limits": {**asdict(self.reply_limits), "max_bytes": self._form.max_bytes},
         }
-        device = next(self._model.parameters()).device
         return RunLog(
             self.folder,
-            method=server.method,
-            seed=server.seed,
+            method=self.method,
+            seed=settings.seed,
             config=config,
-            device=device,
+            device=next(self._model.parameters()).device,
             tensorboard=self._tensorboard,
         )
-
-    def _late(self, grid: Grid, slow: Iterable[int]) -> LateGrid:
-        if not isinstance(grid, LateGrid):
-            grid = LateGrid(
-                grid, self.closing, longest_lateness=self._longest_lateness, delay=self._delay
-            )
-        grid.on_reply = self._on_reply
-        grid.before_pause = self._before_pause
-        grid.resume_at(self.server.version + 1, slow)
-        return grid
 
     def _running(self) -> Session:
         if self._session is None:
@@ -299,16 +315,14 @@ class Unstale(Strategy):
     ) -> Iterable[Message]:
         """Return a message to each node that is to train."""
         session = self._running()
-        chosen = nodes_to_train(
-            self.cohort, _as_late(grid), session.intake, self.server, server_round
-        )
+        chosen = nodes_to_train(self.cohort, _as_late(grid), self.server, server_round)
         for node in chosen:
-            session.intake.hand_out(node)
+            session.book.hand_out(node)
         session.begin_round(server_round)
         return messages_to(
             chosen,
             MessageType.TRAIN,
-            names=self._names,
+            names=self._records,
             arrays=arrays,
             config=config,
             round=server_round,
@@ -321,8 +335,8 @@ class Unstale(Strategy):
         """Hand replies to the server and make the next version."""
         session, grid = self._running(), _as_late(self._grid)
         arrivals = [a for a in map(grid.arrival_of, replies) if a is not None]
-        session.step(server_round, arrivals, grid.working())
-        measured = [(e.update.num_examples, e.metrics) for e in session.intake.taken]
+        session.step(server_round, arrivals)
+        measured = [(e.update.num_examples, e.metrics) for e in session.book.given()]
         return self._arrays(), mean_metrics(measured)
 
     def configure_evaluate(
@@ -334,7 +348,7 @@ class Unstale(Strategy):
         return messages_to(
             nodes_to_evaluate(self.cohort, _as_late(grid), self.server),
             MessageType.EVALUATE,
-            names=self._names,
+            names=self._records,
             arrays=arrays,
             config=config,
             round=server_round,
@@ -344,7 +358,7 @@ class Unstale(Strategy):
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
         """Return the mean of what nodes measured."""
-        return mean_evaluation(replies, self._admission)
+        return mean_evaluation(replies, self._form)
 
 
 def _as_late(grid: Grid | None) -> LateGrid:

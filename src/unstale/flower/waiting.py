@@ -1,13 +1,17 @@
-"""Waiting for replies: pauses that grow, a limit, and a sign of life now and then."""
+"""Waiting for replies: pauses that grow, a limit, and a line in the log now and then."""
 
+import math
+import numbers
 from typing import Protocol
+
+from unstale.errors import ConfigError
 
 # Seconds between two log lines of one long wait.
 TELL_EVERY = 30.0
 
-# The first pause of a wait as a share of the longest; from there pauses are a share of what
-# was waited already, so that looking too late costs little beside it: in a simulation rounds
-# take tenths of a second, on real devices minutes.
+# The first pause is this share of the longest one, later pauses this share of the time waited
+# so far. In a simulation rounds take tenths of a second, on real devices minutes: a reply is
+# noticed late by at most a tenth of the wait for it.
 _FIRST_PAUSE = 0.1
 _OF_THE_WAIT = 0.1
 
@@ -68,3 +72,13 @@ def shorter(one: float | None, other: float | None) -> float | None:
         (60, 60, None)
     """
     return min((limit for limit in (one, other) if limit is not None), default=None)
+
+
+def check_seconds(name: str, value: float) -> None:
+    """Raise ConfigError unless a setting is a finite number of seconds above 0."""
+    plain = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not plain or not (math.isfinite(value) and value > 0):
+        raise ConfigError(
+            f"`{name}` should be a finite number of seconds above 0. Found {value!r}. "
+            "Give seconds, or None for no limit."
+        )

@@ -3,10 +3,10 @@
 Knows tensors and local training, nothing of federated learning.
 """
 
-from unstale.inversion.conversion import Conversion, Fit, Request
 from unstale.inversion.convert import convert, convert_many
 from unstale.inversion.estimate import estimate_many
 from unstale.inversion.fit import fit_many
+from unstale.inversion.request import Conversion, Fit, Request
 from unstale.inversion.settings import Inversion, preset
 from unstale.inversion.surrogate import InputSpec, Surrogate
 

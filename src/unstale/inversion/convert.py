@@ -1,13 +1,12 @@
-"""A stale update into the one that its client would send today."""
+"""convert: estimates the update that a client would send today from a stale one."""
 
 from collections.abc import Sequence
 
 from torch import nn
 
-from unstale.inversion.checks import check_requests
-from unstale.inversion.conversion import Conversion, Request, Sent
 from unstale.inversion.estimate import estimate_many
 from unstale.inversion.fit import fit_many
+from unstale.inversion.request import Conversion, Request, Sent, check_requests
 from unstale.inversion.settings import Inversion
 from unstale.inversion.surrogate import InputSpec, Surrogate
 from unstale.params import Params
@@ -30,9 +29,9 @@ def convert(
 ) -> Conversion:
     """Estimate the update that a client would send if it had started from `current`.
 
-    A surrogate `(x, y)` is found whose training from `base` changes the weights by
-    `delta`; the estimate is what its training from `current` changes. Nothing given is
-    changed, and a failure is a result with `ok` false, never an exception.
+    The inversion finds a surrogate `(x, y)` whose training from `base` changes the weights by
+    `delta`. The estimate is the change by training it from `current`. No argument is changed,
+    and a failed fit is a result with `ok` false, not an exception.
 
     Args:
         model: The structure that clients train; its own weights are not used.
@@ -88,9 +87,8 @@ def convert_many(
 ) -> list[Conversion]:
     """Convert the stale updates of several clients at once, each as `convert` would.
 
-    Those with equally many samples and past updates are solved together, at most
-    `settings.at_once` of them. Results do not depend on who else is converted,
-    beyond rounding.
+    Requests with equally many samples and past updates are solved together, at most
+    `settings.at_once` of them. Other requests affect a result by rounding only.
     """
     settings = settings or Inversion()
     check_requests(model, requests, current)

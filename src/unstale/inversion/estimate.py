@@ -1,4 +1,4 @@
-"""The second half of a conversion: what a client would send today, by its surrogate."""
+"""The second half of a conversion: training each surrogate from today's weights."""
 
 import time
 from collections.abc import Sequence
@@ -7,11 +7,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from unstale.inversion.conversion import Conversion, Fit, Request
+from unstale.inversion.request import Conversion, Fit, Request
 from unstale.inversion.settings import Inversion
 from unstale.inversion.surrogate import Surrogate
 from unstale.inversion.target import size_fault
-from unstale.inversion.unroll import one_by_one, unroller
+from unstale.inversion.unroll import one_by_one, stacked, unroller
 from unstale.params import Params, flatten
 from unstale.training.local import LocalSpec
 from unstale.training.model_checks import trainable_names
@@ -26,7 +26,11 @@ def estimate_many(
     local: LocalSpec,
     settings: Inversion,
 ) -> list[Conversion]:
-    """Train each surrogate from today's weights; failures keep the update as it came."""
+    """Estimate each fresh update by training its surrogate from today's weights.
+
+    Where there is no surrogate, or the estimate is absurd, the update is kept as it came and
+    `Conversion.ok` is false.
+    """
     found: dict[int, Conversion] = {}
     kinds: dict[tuple[LocalSpec, int], list[tuple[int, Surrogate]]] = {}
     for i, (request, fit) in enumerate(zip(requests, fits, strict=True)):
@@ -56,14 +60,14 @@ def estimate_many(
 
 
 def with_residual(estimate: Params, fitted: Params, delta: Params) -> dict[str, Tensor]:
-    r"""Return the estimate with what the surrogate does not explain of the update.
+    r"""Return the estimate plus the unexplained part of the update, scaled by γ.
 
     $$ \hat\Delta = U(w_t) + \gamma\,(\Delta - U(w_0)), \qquad
        \gamma = \frac{\langle U(w_t), U(w_0)\rangle}{\lVert U(w_0)\rVert^2} \in [0, 1] $$
 
-    with U(w) what training the surrogate from w changes. As much of the residual is kept
-    as is kept of the explained part: all where nothing has changed, so that without
-    staleness the update comes out as it came, and none where everything has.
+    where U(w) is the change by training the surrogate from w, w_0 the client's base and w_t
+    today's weights. γ is the share of the explained part that is left at w_t: 1 without
+    staleness, so that the update then comes out as it came, and 0 where nothing is left.
 
     Example:
         >>> one = {"w": torch.tensor([1.0, 0.0])}
@@ -79,7 +83,7 @@ def with_residual(estimate: Params, fitted: Params, delta: Params) -> dict[str, 
 def _trained(
     model: nn.Module, starts: Sequence[Params], surrogates: Sequence[Surrogate], local: LocalSpec
 ) -> list[dict[str, Tensor]]:
-    """Return what training every surrogate from its start changes."""
+    """Return the change by training every surrogate from its start."""
     names = trainable_names(model)
     count = len(starts)
     like = starts[0][names[0]]
@@ -89,11 +93,12 @@ def _trained(
         weights = {n: p.detach().expand(count, *p.shape) for n, p in starts[0].items()}
     else:
         weights = {n: torch.stack([s[n].detach() for s in starts]) for n in starts[0]}
+    trainings = stacked(model, local, weights, x, labels)
     with torch.no_grad():
         try:
-            vectors = unroller(model, local, x.shape, like.device)(weights, x, labels)
+            vectors = unroller(model, local, x.shape, like.device)(trainings)
         except RuntimeError:  # a layer that cannot be batched
-            vectors = one_by_one(model, local)(weights, x, labels)
+            vectors = one_by_one(model, local)(trainings)
     changes = []
     for vector, start in zip(vectors, starts, strict=True):
         parts = dict(zip(names, vector.split([start[n].numel() for n in names]), strict=True))

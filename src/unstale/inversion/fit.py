@@ -1,7 +1,7 @@
-"""The first half of a conversion: surrogates that explain what clients sent.
+"""The first half of a conversion: fitting a surrogate to each client's updates.
 
-It needs nothing of today's model, so that it can be done ahead or elsewhere; the
-second half (`unstale.inversion.estimate`) is one short training.
+It needs nothing of today's model, so it can be done before the round that needs it, or
+on another machine. The second half (`unstale.inversion.estimate`) is one short training.
 """
 
 import math
@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 
 from torch import nn
 
-from unstale.inversion.checks import check_requests, try_model
-from unstale.inversion.conversion import Fit, Request
+from unstale.errors import ConfigError
 from unstale.inversion.objective import terms_of
+from unstale.inversion.request import Fit, Request, check_requests
 from unstale.inversion.settings import Inversion
 from unstale.inversion.solver import Result, solve
-from unstale.inversion.starts import start_of, warmed
-from unstale.inversion.surrogate import InputSpec, Surrogate
+from unstale.inversion.surrogate import InputSpec, Surrogate, start_of, warmed
 from unstale.inversion.target import Target, size_fault, target_of
+from unstale.params import Params
 from unstale.seeding import generator
-from unstale.training.local import LocalSpec
+from unstale.training.local import LocalSpec, local_update
 from unstale.training.model_checks import trainable_names
 
 
@@ -53,9 +53,9 @@ def fit_many(
 ) -> list[Fit]:
     """Fit a surrogate to each request.
 
-    Those with equally many samples and past updates are solved together, at most
-    `settings.at_once` of them. A warm start that leads nowhere is followed by a cold one,
-    and the better of the two counts.
+    Requests with equally many samples and past updates are solved together, at most
+    `settings.at_once` of them. A warm fit that stays above `settings.restart_loss` is
+    repeated from a cold start, and the better of the two is returned.
     """
     check_requests(model, requests)
     names = trainable_names(model)
@@ -68,7 +68,7 @@ def fit_many(
             jobs.append(_prepare(index, request, names, local, inputs, settings))
     if jobs:
         first = jobs[0]
-        try_model(model, first.targets[0].base, first.start, first.local, inputs)
+        _try_model(model, first.targets[0].base, first.start, first.local, inputs)
     for group in _groups(jobs, settings.at_once):
         for job, result, seconds in _solved(model, group, inputs, settings):
             fits[job.index] = _fit_of(result, seconds, job.warm)
@@ -81,6 +81,22 @@ def fit_many(
         for job, result, seconds in _solved(model, group, inputs, left):
             fits[job.index] = _better(fits[job.index], _fit_of(result, seconds, warm=False))
     return [fits[index] for index in range(len(requests))]
+
+
+def _try_model(
+    model: nn.Module, base: Params, start: Surrogate, local: LocalSpec, inputs: InputSpec
+) -> None:
+    """Train one step as a check that model and inputs belong together and have no side effects."""
+    one_step = replace(local, epochs=None, steps=1, batch_size=None)
+    like = next(iter(base.values()))
+    x, labels = start.x[:2].to(like), start.labels[:2].to(like)
+    try:
+        local_update(model, base, x, labels, one_step)
+    except (RuntimeError, ValueError) as error:
+        raise ConfigError(
+            f"convert: the model should take inputs of the shape {inputs.shape} and give "
+            f"{inputs.classes} classes. It failed with: {error}"
+        ) from error
 
 
 def _prepare(
@@ -136,7 +152,7 @@ def _fit_of(result: Result, seconds: float, warm: bool) -> Fit:
 
 
 def _is_trapped(fit: Fit, settings: Inversion) -> bool:
-    """Tell whether a surrogate of the past holds the fit in a poor place."""
+    """Tell whether a warm fit is so poor that a cold start is worth trying."""
     bound = settings.restart_loss * len(terms_of(settings.objective))
     return bound > 0 and not fit.loss <= bound
 

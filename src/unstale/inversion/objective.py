@@ -1,9 +1,9 @@
-"""How far a trained change is from the one that a client sent.
+"""What a fit minimises: the disparity between two changes of the weights, and a penalty.
 
-Each disparity compares `value` with `target` over the last dimension, counts
-only the entries of `mask`, and is scaled by the target's own size: 0 is a
-perfect fit and 1 is what no change at all would score, for every model. Names
-may be added up, such as "l1+cosine"; no change then scores the number of terms.
+Each disparity compares `value` with `target` over the last dimension, counts only the
+entries of `mask`, and is scaled by the target's own size: 0 is a perfect fit, and a
+change of zero scores 1, for every model. Names may be added up, such as "l1+cosine"; a
+change of zero then scores the number of terms.
 """
 
 from collections.abc import Callable
@@ -18,6 +18,9 @@ Disparity = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
 # Keeps roots differentiable at a perfect fit; far below what a fit can reach in single precision.
 _FLOOR = 1e-16
+# Inputs have this many dimensions besides their samples' -> how many of the last ones are
+# positions: features have none, signals are [channels, time], images [channels, height, width].
+_POSITIONS = {1: 0, 2: 1, 3: 2, 4: 3}
 
 
 def l1(value: Tensor, target: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -86,6 +89,29 @@ def disparity_of(name: str) -> Disparity:
         return total
 
     return disparity
+
+
+def total_variation(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return the mean absolute difference between neighbours, for each data set.
+
+    Args:
+        x: Inputs `[..., samples, *shape]`.
+        shape: The shape of one input: `[features]`, `[channels, time]` or
+            `[channels, height, width]`. Features have no neighbours and score 0.
+
+    Returns:
+        One number for each data set `[...]`.
+
+    Example:
+        >>> total_variation(torch.tensor([[[0.0, 1.0, 1.0]]]), (1, 3))
+        tensor(0.5000)
+    """
+    start = x.ndim - len(shape) - 1
+    total = torch.zeros(x.shape[:start], dtype=x.dtype, device=x.device)
+    for axis in range(-_POSITIONS.get(len(shape), 0), 0):
+        if shape[axis] > 1:
+            total = total + x.diff(dim=axis).abs().flatten(start).mean(-1)
+    return total
 
 
 def _kept(vector: Tensor, mask: Tensor | None) -> Tensor:

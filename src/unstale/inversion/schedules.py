@@ -1,4 +1,8 @@
-"""How the solver's step falls over its iterations, by name: 1 at first."""
+"""Learning-rate schedules of the solver, by name: factors that begin at 1.
+
+A registry of its own because the settings check names against it; cuts on a plateau
+(`Inversion.max_lr_cuts`) come on top.
+"""
 
 import math
 from collections.abc import Callable

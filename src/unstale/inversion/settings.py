@@ -6,8 +6,8 @@ from typing import Any
 from unstale.errors import ConfigError, UnknownNameError
 from unstale.inversion.objective import terms_of
 from unstale.inversion.schedules import schedule_of
-from unstale.inversion.sparsify import check_rate
-from unstale.inversion.starts import start_of
+from unstale.inversion.surrogate import start_of
+from unstale.inversion.target import check_rate
 from unstale.training.local import LocalSpec
 
 OPTIMIZERS = ("adam", "signed")

@@ -1,31 +1,35 @@
-"""The fit: a better surrogate for each of a batch of clients, within a budget."""
+"""The solver: fits one surrogate to each of a batch of clients, within a budget.
+
+It repeats `unstale.inversion.descent`, from a CUDA graph where there is one, looks at the
+losses now and then, cuts the steps of clients on a plateau and stops those that are done.
+"""
 
 import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
 
-from unstale.inversion.capture import captured
-from unstale.inversion.descent import Buffers, Descent, make_buffers
+from unstale.inversion.descent import Descent, SolverState, initial_state
 from unstale.inversion.objective import terms_of
 from unstale.inversion.settings import Inversion
 from unstale.inversion.surrogate import InputSpec, Surrogate
 from unstale.inversion.target import Target
 from unstale.inversion.unroll import Unroll, one_by_one, pays_to_batch, unroller
+from unstale.training.cuda_graphs import GraphCache
 from unstale.training.local import LocalSpec
-from unstale.training.model_checks import trainable_names
 
 log = logging.getLogger(__name__)
 
-# Without `patience` a GPU is still asked now and then, for the clock and for failures.
+# Without `patience` the losses are still fetched now and then, for the clock and for failures.
 _LOOK_EVERY = 25
-# What steps are multiplied by on a plateau.
+# The factor on a client's steps at each plateau.
 _CUT = 0.3
+GRAPHS = GraphCache(kept_per_model=16)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,52 +65,50 @@ def solve(
 ) -> list[Result]:
     """Fit one surrogate to each client's targets; all clients at once.
 
-    Every client is treated as if it were alone: it stops by its own loss and the
-    others do not touch it. Failures are results with a reason.
+    Clients do not affect one another: each one stops by its own loss. A failure is a
+    `Result` with a reason, not an exception.
 
     Args:
         model: The model that is trained.
         targets: For each client, its updates; each client has as many.
         starts: For each client, where its surrogate begins; each has as many samples.
-        local: The recipe, as it is run on a surrogate (`Inversion.local_for`).
+        local: The recipe for surrogates (`Inversion.local_for`).
         inputs: What inputs look like.
         settings: How to fit.
         warm: Whether the starts are earlier results.
     """
-    iterations = settings.warm_iterations if warm else settings.iterations
-    buffers = make_buffers(targets, starts, settings, iterations, warm)
+    state = initial_state(
+        model, targets, starts, local=local, inputs=inputs, settings=settings, warm=warm
+    )
     seconds = settings.max_seconds
     deadline = math.inf if seconds is None else time.perf_counter() + seconds * len(starts)
-    samples = len(starts[0])
-    device = buffers.rows.device
-    shape = (len(targets) * len(targets[0]), samples, *inputs.shape)
-    unroll = unroller(model, local, shape, device)
-    descent = Descent(unroll, inputs, settings, samples, buffers.rows)
+    device = state.rows.device
+    shape = (len(targets) * len(targets[0]), *starts[0].x.shape)
+    descent = Descent(unroller(model, local, shape, device), inputs, settings, len(starts[0]))
+    # The time allowed is no part of what is recorded, and may change every round.
+    key = (local, inputs, replace(settings, max_seconds=None))
     counts = [0] * len(starts)
     failure = ""
-    with _repeatable(device):
+    with _repeatable(device), ExitStack() as held:
         try:
-            advance: Callable[[], None] | None = None
-            if device.type == "cuda":
-                # The time allowed is no part of what is recorded, and may change every round.
-                timeless = replace(settings, max_seconds=None)
-                key = (local, inputs, timeless, warm, trainable_names(model))
-                graph = captured(model, key, descent, buffers)
-                if graph is not None:
-                    buffers, advance = graph.buffers, graph
-            if advance is None and pays_to_batch(shape, device):
-                _ensure_works(descent, buffers, one_by_one(model, local))
-            advance = advance or (lambda: descent(buffers))
-            counts = _run(advance, buffers, settings, warm, deadline)
+            graph = held.enter_context(GRAPHS.borrow(model, key, descent, state))
+            if graph is not None:
+                state = graph.inputs
+                counts = _run(graph.replay, state, settings, warm, deadline)
+            else:
+                if pays_to_batch(shape, device):
+                    _ensure_works(descent, state, one_by_one(model, local))
+                eager = state
+                counts = _run(lambda: descent(eager), state, settings, warm, deadline)
         except RuntimeError as error:  # out of memory, or a layer without second derivatives
             failure = f"the solver failed: {str(error).splitlines()[0]}"
             log.warning("%s", failure)
-    return _results(buffers, descent, counts, failure, settings)
+        return _results(state, descent, counts, failure, settings)
 
 
 def _run(
     advance: Callable[[], None],
-    buffers: Buffers,
+    state: SolverState,
     settings: Inversion,
     warm: bool,
     deadline: float,
@@ -116,8 +118,8 @@ def _run(
     A client on a plateau goes on from its best point with smaller steps; when those no
     longer help either, it is done. So is a warm one with a good fit, from `warm_min_iterations` on.
     """
-    most, clients = buffers.losses.shape
-    on_cpu = buffers.rows.device.type == "cpu"
+    most, clients = state.losses.shape
+    on_cpu = state.rows.device.type == "cpu"
     look = settings.patience or _LOOK_EVERY
     enough = settings.warm_min_iterations if warm else most
     good = settings.good_loss * len(terms_of(settings.objective))
@@ -131,7 +133,7 @@ def _run(
         if not (at_look or late):
             continue
         back = [False] * clients
-        for c, curve in enumerate(buffers.losses[:i].T.tolist()):  # waits for the device
+        for c, curve in enumerate(state.losses[:i].T.tolist()):  # waits for the device
             if rates[c] == 0:
                 continue
             broken = next((k for k, loss in enumerate(curve) if not math.isfinite(loss)), None)
@@ -146,7 +148,7 @@ def _run(
                 rates[c] = _CUT ** cuts[c] if cuts[c] <= settings.max_lr_cuts else 0.0
         if late or not any(rates):
             break
-        buffers.set_rates(rates, back)
+        state.set_rates(rates, back)
     return counts
 
 
@@ -159,22 +161,22 @@ def _plateau(curve: list[float], settings: Inversion) -> bool:
     return best - min(curve) < settings.tolerance * best
 
 
-def _ensure_works(descent: Descent, buffers: Buffers, plain: Unroll) -> None:
+def _ensure_works(descent: Descent, state: SolverState, plain: Unroll) -> None:
     """Go over to the plain form where the model has a layer that `vmap` refuses."""
     try:
         with torch.no_grad():
-            descent.losses(buffers, buffers.rows)
+            descent.losses(state, state.rows)
     except RuntimeError as error:
         log.info("One client at a time, since not batched: %s", error)
         descent.unroll = plain
 
 
 def _results(
-    buffers: Buffers, descent: Descent, counts: list[int], failure: str, settings: Inversion
+    state: SolverState, descent: Descent, counts: list[int], failure: str, settings: Inversion
 ) -> list[Result]:
-    x, logits = descent.split(buffers.best)
-    curves = buffers.losses.T.tolist()
-    best = buffers.best_loss.tolist()
+    x, logits = descent.split(state.best)
+    curves = state.losses.T.tolist()
+    best = state.best_loss.tolist()
     most = settings.max_loss * len(terms_of(settings.objective))
     results = []
     for c, count in enumerate(counts):

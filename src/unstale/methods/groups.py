@@ -31,6 +31,14 @@ def groups_of(part: type[Any]) -> dict[str, type[Any]]:
     }
 
 
+def group_with(part: type[Any], setting: str) -> str | None:
+    """Return the group of a part that has a setting of that name, or None."""
+    for name, group in groups_of(part).items():
+        if setting in {field.name for field in dataclasses.fields(group)}:
+            return name
+    return None
+
+
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Return two nested tables as one; where both have a value, that of `above`.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from unstale.errors import ConfigError, UnknownNameError
 from unstale.lazy import load_named
-from unstale.methods.groups import make_part, merged
+from unstale.methods.groups import group_with, make_part, merged
 
 if TYPE_CHECKING:
     from unstale.methods.aggregate import Aggregator
@@ -171,6 +171,11 @@ def method(name: str, **settings: Any) -> Method:
     _check_settings(name, spec)
     known = {*spec.fields(), *(["preset"] if spec.presets else [])}
     for key in settings:
+        if key not in known and (group := group_with(spec.compensator, key)):
+            raise ConfigError(
+                f"Method '{name}' should have `{key}` in its group `{group}`. Found it outside. "
+                f"Give {group}={{'{key}': ...}}."
+            )
         if key not in known:
             raise UnknownNameError(f"A setting of method '{name}'", key, known)
     if (chosen := settings.get("preset")) is not None and chosen not in spec.presets:

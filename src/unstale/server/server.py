@@ -214,15 +214,28 @@ class Server:
         with self._lock:
             self._tickets.release(client_id, version)
 
-    def submit(self, update: Update) -> Receipt:
+    def check(self, update: Update) -> Receipt:
+        """Check an update without taking it, for engines that write it down before `submit`."""
+        with self._lock:
+            found = check_update(update, self._state.params, self.version, self.limits)
+            return found or Receipt(True)
+
+    def submit(self, update: Update, *, checked: bool = False) -> Receipt:
         """Check an update and, if nothing speaks against it, take it for the next step.
 
         With a `background`, a stale update that is to be converted waits until its
         surrogate is fitted, and takes part in the step after. A refused update changes
         nothing but the report's count of refusals.
+
+        Args:
+            update: What a client sent.
+            checked: Whether `check` of this server has accepted this very update. Then only
+                what may have changed since is checked: whether it is a repetition.
         """
         with self._lock:
-            receipt = check_update(update, self._state.params, self.version, self.limits)
+            receipt = None
+            if not checked:
+                receipt = check_update(update, self._state.params, self.version, self.limits)
             if receipt is None and self._tickets.has_answered(
                 update.client_id, update.base_version
             ):

@@ -1,8 +1,8 @@
-"""Optimiser steps as pure functions: gradients and memory in, moves and memory out.
+"""SGD and Adam as pure functions: gradients and memory in, steps and memory out.
 
-Only elementwise arithmetic, so they can be differentiated through and work on
-weights with or without a leading dimension of clients. Each equals its
-namesake in `torch.optim` to rounding.
+They use elementwise arithmetic only, so they can be differentiated through and take
+weights with or without a leading dimension of clients. Each equals its namesake in
+`torch.optim` to rounding.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,11 +13,11 @@ from torch import Tensor
 from unstale.errors import UnknownNameError
 
 if TYPE_CHECKING:
-    from unstale.training.local import LocalSpec
+    from unstale.training.spec import LocalSpec
 
 Memory = Mapping[str, Any]
-# (gradients, memory, spec) -> (what to add to the weights, new memory)
-Updater = Callable[[Mapping[str, Tensor], Memory, "LocalSpec"], tuple[dict[str, Tensor], Memory]]
+# (gradients, memory, spec) -> (steps to add to the weights, new memory)
+Optimizer = Callable[[Mapping[str, Tensor], Memory, "LocalSpec"], tuple[dict[str, Tensor], Memory]]
 
 
 def sgd(
@@ -32,7 +32,7 @@ def sgd(
 def adam(
     grads: Mapping[str, Tensor], memory: Memory, spec: "LocalSpec"
 ) -> tuple[dict[str, Tensor], Memory]:
-    """Return Adam's move with bias-corrected first and second moments."""
+    """Return Adam's step with bias-corrected first and second moments."""
     b1, b2 = spec.betas
     step = memory.get("step", 0) + 1
     if step == 1:
@@ -54,11 +54,11 @@ def _tiny(like: Tensor) -> float:
     return 1e-38 if like.element_size() < 8 else 1e-300
 
 
-UPDATERS: dict[str, Updater] = {"sgd": sgd, "adam": adam}
+OPTIMIZERS: dict[str, Optimizer] = {"sgd": sgd, "adam": adam}
 
 
-def updater_of(name: str) -> Updater:
-    """Return the updater of that name."""
-    if name not in UPDATERS:
-        raise UnknownNameError("LocalSpec: `optimizer`", name, UPDATERS)
-    return UPDATERS[name]
+def optimizer_of(name: str) -> Optimizer:
+    """Return the optimizer of that name."""
+    if name not in OPTIMIZERS:
+        raise UnknownNameError("LocalSpec: `optimizer`", name, OPTIMIZERS)
+    return OPTIMIZERS[name]

@@ -20,8 +20,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
-from unstale.flower.closing import Closing
-from unstale.flower.late_grid import LateGrid
+from unstale.flower import ClosePolicy, LateGrid
 
 client, server = ClientApp(), ServerApp()
 
@@ -66,7 +65,7 @@ def main(grid, context):
     partition = {m.metadata.src_node_id: m.content["metrics"]["partition"] for m in asked}
 
     delays = {0: 0, 1: 0, 2: 2, 3: 0}
-    late = LateGrid(grid, Closing(deadline=60), delay=lambda node: delays[partition[node]],
+    late = LateGrid(grid, ClosePolicy(deadline=60), delay=lambda node: delays[partition[node]],
                     on_reply=lambda a: found["told"].append(partition[a.ticket.node_id]))
     for version in range(6):
         messages = []

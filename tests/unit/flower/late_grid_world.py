@@ -2,17 +2,17 @@
 
 from pretend_grid import BIG, PretendClock, PretendGrid, message
 
-from unstale.flower.closing import Closing
-from unstale.flower.late_grid import LateGrid
+from unstale.flower.close_policy import ClosePolicy
+from unstale.flower.grid import LateGrid
 
 A, B, C = BIG + 1, BIG + 3, 2**64 - 1
 
 
-def world(seconds, closing=Closing(), **options):  # noqa: B008
+def world(seconds, close=ClosePolicy(), **options):  # noqa: B008
     """A clock, the grid below and the LateGrid on it."""
     clock = PretendClock()
     grid = PretendGrid(clock, seconds)
-    return clock, grid, LateGrid(grid, closing, clock=clock, **options)
+    return clock, grid, LateGrid(grid, close, clock=clock, **options)
 
 
 def train(late, *nodes, version=None, **options):

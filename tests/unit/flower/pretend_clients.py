@@ -3,22 +3,12 @@
 import io
 
 import numpy as np
-import pytest
 import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
-from flwr.supercore.task_identity import TaskIdentity
 from pretend_grid import PretendClock, PretendGrid
 from torch import nn
 
-from unstale.flower import Closing, LateGrid
-
-
-@pytest.fixture
-def in_a_run():
-    """Flower makes messages only within a run."""
-    TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 7, 1, 3
-    yield
-    TaskIdentity._run_id = TaskIdentity._node_id = TaskIdentity._task_id = None
+from unstale.flower import ClosePolicy, LateGrid
 
 
 def small_model():
@@ -110,8 +100,16 @@ class ClientsGrid(PretendGrid):
         return replies
 
 
-def late_grid(seconds, clients=(), closing=None, **options):
+class WatchableGrid(LateGrid):
+    """A LateGrid whose nodes and clock a test can look at and change."""
+
+    def __init__(self, below, close, **options):
+        super().__init__(below, close, clock=below.clock, **options)
+        self.below = below
+        self.clock = below.clock
+
+
+def late_grid(seconds, clients=(), close=None, **options):
     """A LateGrid around such nodes, on a clock that moves only while it waits."""
-    clock = PretendClock()
-    grid = ClientsGrid(clock, seconds, clients)
-    return LateGrid(grid, closing or Closing(), clock=clock, **options)
+    below = ClientsGrid(PretendClock(), seconds, clients)
+    return WatchableGrid(below, close or ClosePolicy(), **options)

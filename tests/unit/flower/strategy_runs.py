@@ -18,9 +18,9 @@ def of_kind(folder, kind):
     return [event for event in events_of(folder) if event["event"] == kind]
 
 
-def strategy(tmp_path=None, **options):
+def strategy(tmp_path=None, server="unweighted", **options):
     folder = None if tmp_path is None else tmp_path / "run"
-    return Unstale(small_model(), "unweighted", folder=folder, **options)
+    return Unstale(small_model(), server, folder=folder, **options)
 
 
 def start(it, grid, rounds=3, **options):

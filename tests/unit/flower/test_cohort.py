@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unstale.flower.cohort import Cohort, draw
-from unstale.flower.metrics import mean_metrics
 
 
 @given(st.sets(st.integers(0, 2**64 - 1), max_size=30), st.integers(1, 40), st.integers(0, 2**32))
@@ -28,13 +27,3 @@ def test_draws_differ_by_version_and_purpose():
 def test_sizes_are_those_of_fedavg(connected, asked):
     assert Cohort(fraction_train=0.5).size_of_training(connected) == asked
     assert Cohort(fraction_evaluate=0.5).size_of_evaluation(connected) == asked
-
-
-def test_no_metrics_have_no_mean():
-    assert mean_metrics([]) is None
-    assert mean_metrics([(3, {})]) is None
-
-
-def test_a_mean_that_overflows_is_left_out():
-    found = mean_metrics([(2**53, {"a": 9e299, "b": 1.0}), (2**53, {"a": 9e299, "b": 3.0})])
-    assert dict(found) == {"b": 2.0}

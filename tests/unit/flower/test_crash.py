@@ -10,7 +10,6 @@ import torch
 from pretend_clients import (
     claims,
     examples_of,
-    in_a_run,  # noqa: F401
     late_grid,
     moved_by,
     small_model,
@@ -187,13 +186,13 @@ def test_open_work_of_a_dead_run_is_released_and_handed_out_again(tmp_path):
         path.unlink()
     it.start(again, num_rounds=3, resume=True)
     assert ["5", 0] in [e for e in events_of(tmp_path) if e["event"] == "resumed"][-1]["released"]
-    asked = [m for m in again._grid.pushed if m.metadata.dst_node_id == 5]
+    asked = [m for m in again.below.pushed if m.metadata.dst_node_id == 5]
     assert [m.content["config"]["unstale-version"] for m in asked] == [2]
     assert it.server.outstanding == [2]
 
 
 def versions_asked(grid, node):
-    sent = [m for m in grid._grid.pushed if m.metadata.dst_node_id == node]
+    sent = [m for m in grid.below.pushed if m.metadata.dst_node_id == node]
     return [m.content["config"]["unstale-version"] for m in sent]
 
 

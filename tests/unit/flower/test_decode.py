@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from pretend_clients import npy, reply
 from torch import nn
 
-from unstale.flower.decode import MAX_METRICS, RefusedReplyError, decode, decode_metrics
-from unstale.flower.layout import Layout
+from unstale.flower.arrays import Layout, RefusedReplyError
+from unstale.flower.decode import MAX_METRICS, ReplyForm, ReplyLimits, decode, decode_metrics
 from unstale.server.checks import MOST_EXAMPLES
 
 LAYOUT = Layout(nn.Linear(3, 2))
@@ -19,9 +19,7 @@ BIAS = np.ones(2, np.float32)
 
 
 def taken(content, version=4, max_bytes=10_000):
-    return decode(
-        content, LAYOUT, version=version, max_bytes=max_bytes, examples_key="num-examples"
-    )
+    return decode(content, ReplyForm(LAYOUT, max_bytes), version=version)
 
 
 def code_of(content, **options):
@@ -64,7 +62,7 @@ def test_empty_and_scalar_arrays():
     layout = Layout(Odd())
     sent = layout.encode(dict(Odd().named_parameters()))
     content = RecordDict({"a": sent, "m": MetricRecord({"num-examples": 1})})
-    found = decode(content, layout, version=0, max_bytes=9999, examples_key="num-examples")
+    found = decode(content, ReplyForm(layout, 9999), version=0)
     assert found.weights["none"].shape == (0, 3)
     assert found.weights["one"] == 2.0
 
@@ -80,11 +78,10 @@ def test_buffers_may_be_missing_but_not_parameters():
             super().__init__(3, 2)
             self.register_buffer("scale", torch.ones(()))
 
-    layout = Layout(Buffered())
-    options = {"version": 0, "max_bytes": 9999, "examples_key": "num-examples"}
-    assert set(decode(reply(arrays()), layout, **options).weights) == {"weight", "bias"}
+    form = ReplyForm(Layout(Buffered()), 9999)
+    assert set(decode(reply(arrays()), form, version=0).weights) == {"weight", "bias"}
     with pytest.raises(RefusedReplyError, match="weight"):
-        decode(reply({"bias": Array(BIAS), "scale": Array(np.ones(()))}), layout, **options)
+        decode(reply({"bias": Array(BIAS), "scale": Array(np.ones(()))}), form, version=0)
 
 
 BAD = {
@@ -176,7 +173,7 @@ def test_a_header_that_claims_terabytes_allocates_nothing():
     header = npy(WEIGHT).replace(b"(2, 3), }       ", b"(2, 3000000000)}")
     assert b"3000000000" in header
     with pytest.raises(RefusedReplyError) as refused:
-        decode(reply(raw(header)), layout, version=0, max_bytes=9999, examples_key="num-examples")
+        decode(reply(raw(header)), ReplyForm(layout, 9999), version=0)
     assert refused.value.code == "shape"
 
 
@@ -193,10 +190,16 @@ def test_metrics_are_bounded():
 
 def test_the_metrics_of_an_evaluation():
     content = RecordDict({"m": MetricRecord({"num-examples": 3, "f1": 0.5, "bad": float("nan")})})
-    options = {"max_bytes": 1000, "examples_key": "num-examples"}
-    assert decode_metrics(content, **options) == (3, {"f1": 0.5})
+    form = ReplyForm(LAYOUT, 1000)
+    assert decode_metrics(content, form) == (3, {"f1": 0.5})
     with pytest.raises(RefusedReplyError):
-        decode_metrics(RecordDict(), **options)
+        decode_metrics(RecordDict(), form)
+
+
+def test_the_limit_of_bytes_follows_the_model_unless_it_is_given():
+    form = ReplyForm.under(ReplyLimits(), LAYOUT, "n")
+    assert (form.max_bytes, form.examples_key) == (2 * 4 * 8 + 2**20, "n")
+    assert ReplyForm.under(ReplyLimits(max_bytes=7), LAYOUT, "n").max_bytes == 7
 
 
 # ---- anything at all ------------------------------------------------------------------

@@ -224,8 +224,8 @@ def test_a_server_may_lock_before_it_reads_its_checkpoint(tmp_path):
 def test_surrogates_of_a_real_server(tmp_path):
     model = nn.Linear(3, 2)
     inputs = us.InputSpec(shape=(3,), classes=2, low=-1.0, high=1.0)
-    few = {"iterations": 4, "warm_iterations": 2, "min_samples": 2, "max_samples": 4}
-    method = us.method("convert", inversion={**few, "max_loss": 1e9})
+    few = us.Inversion(iterations=4, warm_iterations=2, min_samples=2, max_samples=4, max_loss=1e9)
+    method = us.method("convert", inversion=few)
     server = us.Server(model, method, local=us.LocalSpec(lr=0.1, epochs=1), inputs=inputs)
     version, params = server.check_out("7")
     server.step()

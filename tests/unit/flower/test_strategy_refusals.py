@@ -7,7 +7,6 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from pretend_clients import (
     claims,
     honest,
-    in_a_run,  # noqa: F401
     late_grid,
     lies_about_version,
     npy,
@@ -17,6 +16,7 @@ from pretend_clients import (
 from strategy_runs import NODES, of_kind, start, strategy
 
 import unstale as us
+from unstale.flower import ReplyLimits
 from unstale.run_folder import Lines
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
@@ -56,12 +56,12 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_reply_neither_stops_the_run_nor_moves_the_model(name, tmp_path):
     code = name.partition(" ")[0]
-    options = {"limits": us.Limits(max_norm=1e3)}
+    server = us.ServerSettings(limits=us.Limits(max_norm=1e3))
     evil = late_grid(dict.fromkeys(NODES, 1.0), {4: HOSTILE[name]})
-    it = strategy(tmp_path, **options)
+    it = strategy(tmp_path, server)
     found = start(it, evil).arrays.to_torch_state_dict()
     without = late_grid({n: 1.0 for n in NODES if n != 4})
-    wanted = start(strategy(**options), without).arrays.to_torch_state_dict()
+    wanted = start(strategy(server=server), without).arrays.to_torch_state_dict()
     for key, value in wanted.items():
         assert torch.equal(found[key], value)
     refused = of_kind(tmp_path / "run", "refused")
@@ -75,7 +75,7 @@ def test_a_hostile_reply_neither_stops_the_run_nor_moves_the_model(name, tmp_pat
 
 def test_a_reply_that_does_not_even_decode_in_flower_is_a_failure(tmp_path):
     grid = late_grid({3: 1.0, 4: 1.0})
-    grid._grid.garbage.add(4)
+    grid.below.garbage.add(4)
     it = strategy(tmp_path)
     start(it, grid)
     failed = of_kind(tmp_path / "run", "failed")
@@ -85,7 +85,7 @@ def test_a_reply_that_does_not_even_decode_in_flower_is_a_failure(tmp_path):
 
 def test_a_client_that_raises_costs_only_its_own_work(tmp_path):
     grid = late_grid(dict.fromkeys(NODES, 1.0))
-    grid._grid.codes[4] = 2
+    grid.below.codes[4] = 2
     it = strategy(tmp_path)
     start(it, grid)
     assert {(e["node"], e["code"]) for e in of_kind(tmp_path / "run", "failed")} == {
@@ -96,13 +96,13 @@ def test_a_client_that_raises_costs_only_its_own_work(tmp_path):
 
 
 def test_a_limit_of_examples_is_per_node(tmp_path):
-    it = strategy(tmp_path, limits=us.Limits(max_examples=13))
+    it = strategy(tmp_path, us.ServerSettings(limits=us.Limits(max_examples=13)))
     start(it, late_grid({3: 1.0, 4: 1.0}), rounds=1)  # of 13 and 14 examples
     assert [e["node"] for e in of_kind(tmp_path / "run", "refused")] == ["4"]
 
 
 def test_a_limit_of_bytes_is_a_setting(tmp_path):
-    it = strategy(tmp_path, max_reply_bytes=10)
+    it = strategy(tmp_path, reply_limits=ReplyLimits(max_bytes=10))
     start(it, late_grid({3: 1.0, 4: 1.0}), rounds=1)
     assert [e["code"] for e in of_kind(tmp_path / "run", "refused")] == ["size", "size"]
     assert torch.equal(it.server.params["bias"], small_model().bias)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from pretend_clients import (
-    in_a_run,  # noqa: F401
     late_grid,
     small_model,
 )
@@ -30,7 +29,7 @@ def test_resume_goes_on_where_a_run_ended(tmp_path):
     whole = start(strategy(), late_grid({3: 1.0, 4: 1.0}), rounds=4).arrays
     assert np.array_equal(whole["weight"].numpy(), it.server.params["weight"].numpy())
     assert [e["seq"] for e in events_of(tmp_path / "run")] == list(range(16))
-    assert again._grid.pushed[0].metadata.group_id == "3"
+    assert again.below.pushed[0].metadata.group_id == "3"
 
 
 def test_resume_in_an_empty_folder_begins_anew(tmp_path):
@@ -66,10 +65,10 @@ def test_two_runs_in_one_folder_are_refused(tmp_path):
     start(it, late_grid({3: 1.0, 4: 1.0}), rounds=2, resume=True)  # now it is free
 
 
-@pytest.mark.parametrize("other", [{"method": "weighted"}, {"method": "unweighted", "seed": 1}])
+@pytest.mark.parametrize("other", [us.ServerSettings("weighted"), us.ServerSettings(seed=1)])
 def test_a_run_goes_on_with_its_own_method_and_seed(other, tmp_path):
     start(strategy(tmp_path), late_grid({3: 1.0, 4: 1.0}), rounds=1)
-    it = Unstale(small_model(), folder=tmp_path / "run", **other)
+    it = Unstale(small_model(), other, folder=tmp_path / "run")
     with pytest.raises(RunError, match="it began with"):
         start(it, late_grid({3: 1.0, 4: 1.0}), resume=True)
 
@@ -119,10 +118,12 @@ def test_late_updates_are_converted_while_rounds_go_on_and_survive_a_resume(tmp_
     def begun(background):
         return Unstale(
             model(),
-            us.method("convert", iterations=5),
-            local=us.LocalSpec(lr=0.1),
-            inputs=us.InputSpec(shape=(2,), classes=3),
-            background=background,
+            us.ServerSettings(
+                method=us.method("convert", inversion={"iterations": 5}),
+                local=us.LocalSpec(lr=0.1),
+                inputs=us.InputSpec(shape=(2,), classes=3),
+                background=background,
+            ),
             folder=tmp_path / "run",
         )
 
@@ -135,7 +136,7 @@ def test_late_updates_are_converted_while_rounds_go_on_and_survive_a_resume(tmp_
         start(begun(background), grid(), rounds=3)
         last = of_kind(tmp_path / "run", "version")[-1]
         assert ["4", 0] in last["updates"]
-        assert last["held"] == [["4", 0]]
+        assert last["awaiting_fit"] == [["4", 0]]
         busy.set()
     with us.Background() as background:
         start(
@@ -146,7 +147,7 @@ def test_late_updates_are_converted_while_rounds_go_on_and_survive_a_resume(tmp_
             evaluate_fn=lambda *_: background.wait(timeout=30) and None,
         )
     versions = of_kind(tmp_path / "run", "version")
-    assert versions[-1]["held"] == []
+    assert versions[-1]["awaiting_fit"] == []
     assert [v["arrivals"] for v in versions[:3]] == [2, 2, 2]
     assert [v["arrivals"] for v in versions[3:]] in ([2, 3], [3, 2])
     assert sum(["4", 0] in v["updates"] for v in versions) == 1

@@ -10,7 +10,6 @@ from pretend_clients import (
     ClientsGrid,
     claims,
     honest,
-    in_a_run,  # noqa: F401
     late_grid,
     moved_by,
     small_model,
@@ -19,7 +18,7 @@ from pretend_grid import BIG, PretendClock
 from strategy_runs import NODES, of_kind, start, strategy
 
 import unstale as us
-from unstale.flower import Closing, Unstale
+from unstale.flower import ClosePolicy, Cohort, Unstale
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
 
@@ -38,7 +37,7 @@ def test_a_round_is_the_mean_of_what_nodes_sent_by_examples(tmp_path):
 def test_a_late_reply_is_matched_to_the_version_it_was_based_on(tmp_path):
     slow = NODES[2]
     it = strategy(tmp_path)
-    grid = late_grid({3: 1.0, 4: 1.0, slow: 3.5}, closing=Closing(deadline=1.5))
+    grid = late_grid({3: 1.0, 4: 1.0, slow: 3.5}, close=ClosePolicy(deadline=1.5))
     start(it, grid, rounds=6)
     mine = [e for e in of_kind(tmp_path / "run", "accepted") if e["node"] == str(slow)]
     assert mine[0]["base_version"] == 0
@@ -59,7 +58,7 @@ def test_the_delta_is_against_the_version_of_the_ticket(tmp_path):
             seen.extend((u.client_id, u.base_version, u.delta["bias"].item()) for u in updates)
             return super().apply(updates, state, view)
 
-    it = Unstale(small_model(), compensator=Spy())
+    it = Unstale(small_model(), us.Method(compensator=Spy()))
     start(it, late_grid(dict.fromkeys(NODES, 1.0), delay=lambda n: 2 * (n == 4)), rounds=6)
     assert {base for node, base, _ in seen if node == "4"} == {0, 3}
     for node, base, moved in seen:
@@ -68,16 +67,16 @@ def test_the_delta_is_against_the_version_of_the_ticket(tmp_path):
 
 def test_a_working_node_is_not_asked_again(tmp_path):
     it = strategy(tmp_path)
-    grid = late_grid({3: 1.0, 4: None}, closing=Closing(deadline=1.5))
+    grid = late_grid({3: 1.0, 4: None}, close=ClosePolicy(deadline=1.5))
     start(it, grid, rounds=5)
-    assert sum(m.metadata.dst_node_id == 4 for m in grid._grid.pushed) == 1
+    assert sum(m.metadata.dst_node_id == 4 for m in grid.below.pushed) == 1
     assert it.server.outstanding == [0]
 
 
 def test_a_node_that_leaves_frees_its_version():
     it = strategy()
-    grid = late_grid({3: 1.0, 4: 1.0, 6: None}, closing=Closing(deadline=1.5))
-    grid._grid.clock.at(3.0, lambda: grid._grid.offline.add(6))
+    grid = late_grid({3: 1.0, 4: 1.0, 6: None}, close=ClosePolicy(deadline=1.5))
+    grid.below.clock.at(3.0, lambda: grid.below.offline.add(6))
     start(it, grid, rounds=6)
     assert it.server.outstanding == []
 
@@ -86,7 +85,7 @@ def test_messages_carry_what_flowers_do_and_the_version():
     it = strategy()
     grid = late_grid({3: 1.0, 4: 1.0})
     start(it, grid, rounds=2, train_config=ConfigRecord({"lr": 0.1}))
-    last = grid._grid.pushed[-1].content
+    last = grid.below.pushed[-1].content
     assert dict(last["config"]) == {"lr": 0.1, "server-round": 2, "unstale-version": 1}
     assert len(last.config_records) == 1, "some client mods refuse a message with two"
     assert list(last["arrays"]) == ["weight", "bias"]
@@ -98,14 +97,14 @@ def test_a_share_of_the_connected_nodes_is_drawn_from_the_idle_ones():
     pushed = []
     for _ in range(2):
         grid = late_grid(nodes)
-        start(strategy(fraction_train=0.25), grid, rounds=4)
-        pushed.append([m.metadata.dst_node_id for m in grid._grid.pushed])
+        start(strategy(cohort=Cohort(fraction_train=0.25)), grid, rounds=4)
+        pushed.append([m.metadata.dst_node_id for m in grid.below.pushed])
     assert pushed[0] == pushed[1]  # the same seed
     assert len(pushed[0]) == 20
     assert len({tuple(pushed[0][i : i + 5]) for i in range(0, 20, 5)}) == 4
     other = late_grid(nodes)
-    start(strategy(fraction_train=0.25, seed=1), other, rounds=4)
-    assert [m.metadata.dst_node_id for m in other._grid.pushed] != pushed[0]
+    start(strategy(server=us.ServerSettings(seed=1), cohort=Cohort(0.25)), other, rounds=4)
+    assert [m.metadata.dst_node_id for m in other.below.pushed] != pushed[0]
 
 
 def test_metrics_of_clients_are_averaged_and_hostile_ones_left_out():
@@ -126,7 +125,7 @@ def test_evaluation_here_and_on_nodes(tmp_path):
         called.append((version, arrays["bias"].numpy().item()))
         return MetricRecord({"accuracy": version / 10})
 
-    it = strategy(tmp_path, fraction_evaluate=1.0)
+    it = strategy(tmp_path, cohort=Cohort(fraction_evaluate=1.0))
     result = start(it, late_grid({3: 1.0, 4: 1.0}), rounds=2, evaluate_fn=evaluate)
     assert [version for version, _ in called] == [0, 1, 2]
     assert len({bias for _, bias in called}) == 3
@@ -143,7 +142,7 @@ def test_evaluation_here_and_on_nodes(tmp_path):
 
 def test_any_grid_is_wrapped():
     clock = PretendClock()
-    it = strategy(closing=Closing(deadline=60))
+    it = strategy(close=ClosePolicy(deadline=60))
     result = start(it, ClientsGrid(clock, {3: 0.0, 4: 0.0}), rounds=1)
     assert it.server.version == 1
     assert result.train_metrics_clientapp

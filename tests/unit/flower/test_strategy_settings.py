@@ -6,33 +6,72 @@ import torch
 from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from pretend_clients import (
     honest,
-    in_a_run,  # noqa: F401
     late_grid,
     small_model,
 )
 from strategy_runs import start, strategy
 from torch import nn
 
+import unstale as us
 from unstale.errors import ConfigError
-from unstale.flower import Unstale
+from unstale.flower import Cohort, RecordNames, ReplyLimits, Unstale
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("group", "options"),
     [
-        {"fraction_train": 0.0},
-        {"fraction_train": True},
-        {"fraction_evaluate": 1.5},
-        {"min_train_nodes": 0},
-        {"max_reply_bytes": 0},
-        {"arrayrecord_key": "config"},
+        (Cohort, {"fraction_train": 0.0}),
+        (Cohort, {"fraction_train": True}),
+        (Cohort, {"fraction_evaluate": 1.5}),
+        (Cohort, {"min_train_nodes": 0}),
+        (ReplyLimits, {"max_bytes": 0}),
+        (ReplyLimits, {"longest_lateness": -1}),
+        (RecordNames, {"arrayrecord_key": "config"}),
+        (RecordNames, {"weighted_by_key": None}),
     ],
 )
-def test_settings_are_checked(options):
-    with pytest.raises(ConfigError, match="should"):
-        strategy(**options)
+def test_settings_are_checked(group, options):
+    with pytest.raises(ConfigError, match=f"`{next(iter(options))}`.* should"):
+        group(**options)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("server", us.LocalSpec()),
+        ("server", None),
+        ("cohort", 0.5),
+        ("close", {"fraction": 0.5}),
+        ("reply_limits", us.Limits()),
+        ("records", "arrays"),
+        ("delay", 3),
+        ("about", "a title"),
+    ],
+)
+def test_an_argument_of_the_wrong_kind_is_named(name, value):
+    with pytest.raises(ConfigError, match=f"`{name}` should be"):
+        strategy(**{name: value})
+
+
+def test_a_model_that_is_none_is_named():
+    with pytest.raises(ConfigError, match="`model` should be"):
+        Unstale("a model", "unweighted")
+
+
+def test_the_server_is_made_by_a_start():
+    it = strategy(server=us.ServerSettings("weighted", seed=3))
+    assert (it.method.name, it.settings.seed) == ("weighted", 3)
+    with pytest.raises(ConfigError, match="made by `start`"):
+        _ = it.server
+    start(it, late_grid({3: 1.0, 4: 1.0}), rounds=1)
+    assert (it.server.method.name, it.server.seed, it.server.version) == ("weighted", 3, 1)
+
+
+def test_an_unknown_method_is_told_at_once():
+    with pytest.raises(ConfigError, match="weighted"):
+        strategy(server="wighted")
 
 
 def test_a_strategy_around_it_is_told_why_not():
@@ -53,7 +92,7 @@ def test_initial_arrays_take_the_place_of_the_models_weights():
     it = strategy()
     grid = late_grid({3: 1.0, 4: 1.0})
     start(it, grid, rounds=1, initial_arrays=ArrayRecord(other.state_dict()))
-    assert grid._grid.pushed[0].content["arrays"]["bias"].numpy() == 7.0
+    assert grid.below.pushed[0].content["arrays"]["bias"].numpy() == 7.0
     with pytest.raises(ConfigError, match="initial_arrays"):
         start(it, grid, initial_arrays=ArrayRecord(nn.Linear(3, 1).state_dict()))
 

@@ -5,10 +5,10 @@ import os
 
 import pytest
 from late_grid_world import A, B, train, world
-from pretend_clients import ClientsGrid, honest, in_a_run, late_grid, small_model  # noqa: F401
+from pretend_clients import ClientsGrid, honest, late_grid, small_model
 from pretend_grid import PretendClock
 
-from unstale.flower import LateGrid, Unstale
+from unstale.flower import Cohort, LateGrid, Unstale
 from unstale.flower.events import EventLog
 from unstale.server.checkpoint import Checkpoints
 
@@ -26,7 +26,7 @@ def versions_of(folder):
 
 
 def strategy(folder):
-    return Unstale(small_model(), "unweighted", folder=folder, min_available_nodes=3)
+    return Unstale(small_model(), "unweighted", folder=folder, cohort=Cohort(min_available_nodes=3))
 
 
 class WatchedGrid(ClientsGrid):
@@ -68,7 +68,7 @@ def test_a_reply_that_is_there_at_once_is_accepted_after_its_version_is_written(
 
 def test_a_round_is_written_down_before_a_wait_for_nodes(tmp_path):
     grid = late_grid(dict.fromkeys(NODES, 1.0))
-    clock, below = grid._clock, grid._grid
+    clock, below = grid.clock, grid.below
     found = []
 
     def leave(version, arrays):
@@ -86,7 +86,7 @@ def test_a_round_is_written_down_also_if_the_next_cannot_begin(tmp_path):
 
     def break_off(version, arrays):
         if version == 2:
-            grid._grid.broken = ConnectionError("gone")
+            grid.below.broken = ConnectionError("gone")
 
     with pytest.raises(ConnectionError, match="gone"):
         strategy(tmp_path).start(grid, num_rounds=5, evaluate_fn=break_off)

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from unstale.inversion import Inversion, convert_many
-from unstale.inversion.descent import Descent, make_buffers
-from unstale.inversion.starts import grey
+from unstale.inversion.descent import Descent, initial_state
+from unstale.inversion.surrogate import grey
 from unstale.inversion.target import target_of
 from unstale.inversion.unroll import one_by_one
 from unstale.seeding import generator
@@ -16,15 +16,23 @@ from unstale.training.model_checks import trainable_names
 
 def first_move(problem, **changes) -> tuple[torch.Tensor, float]:
     """Return what one iteration moves, and the loss from which it does."""
-    settings = Inversion(sparsity=0, bounded=False, **changes)
+    settings = Inversion(sparsity=0, bounded=False, iterations=5, **changes)
     request = problem.request("a", 20)
     target = target_of(request.base, request.delta, trainable_names(problem.model), 0.0)
     start = grey(problem.inputs, 20, 0.05, generator(0, "start"))
-    buffers = make_buffers([[target]], [start], settings, 5, warm=False)
-    unroll = one_by_one(problem.model, settings.local_for(problem.local, 40))
-    before = buffers.rows.clone()
-    Descent(unroll, problem.inputs, settings, 20, buffers.rows)(buffers)
-    return buffers.rows - before, float(buffers.losses[0, 0])
+    local = settings.local_for(problem.local, 40)
+    state = initial_state(
+        problem.model,
+        [[target]],
+        [start],
+        local=local,
+        inputs=problem.inputs,
+        settings=settings,
+        warm=False,
+    )
+    before = state.rows.clone()
+    Descent(one_by_one(problem.model, local), problem.inputs, settings, 20)(state)
+    return state.rows - before, float(state.losses[0, 0])
 
 
 def test_steps_shrink_with_the_loss(problem):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unstale.errors import ConfigError, UnknownNameError
-from unstale.inversion.objective import DISPARITIES, disparity_of
+from unstale.inversion.objective import DISPARITIES, disparity_of, total_variation
 
 V = torch.tensor([1.0, 2.0, 0.0])
 T = torch.tensor([3.0, 0.0, 4.0])
@@ -73,3 +73,13 @@ def test_unknown_names_name_the_nearest():
         disparity_of("l1+cosin")
     with pytest.raises(ConfigError, match="Use one or more of: cosine, l1, l2"):
         disparity_of("")
+
+
+def test_total_variation_of_images_signals_and_features():
+    image = torch.tensor([[0.0, 1.0], [0.0, 3.0]]).view(1, 1, 2, 2)
+    assert float(total_variation(image, (1, 2, 2))) == (0 + 2) / 2 + (1 + 3) / 2
+    signal = torch.tensor([[0.0, 2.0, 3.0], [9.0, 9.0, 9.0]]).view(1, 2, 3)
+    assert float(total_variation(signal, (2, 3))) == (2 + 1) / 4
+    assert float(total_variation(torch.tensor([[0.0, 5.0]]), (2,))) == 0
+    clients = torch.stack([signal, 2 * signal])
+    assert total_variation(clients, (2, 3)).tolist() == [0.75, 1.5]

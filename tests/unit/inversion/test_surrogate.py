@@ -1,13 +1,12 @@
-"""Inputs' descriptions, starts, schedules and penalties."""
+"""Descriptions of inputs, starts and schedules."""
 
 import pytest
 import torch
 
 from unstale.errors import ConfigError, UnknownNameError
 from unstale.inversion import InputSpec, Surrogate
-from unstale.inversion.penalties import total_variation
 from unstale.inversion.schedules import schedule_of
-from unstale.inversion.starts import STARTS, start_of, warmed
+from unstale.inversion.surrogate import STARTS, start_of, warmed
 from unstale.seeding import generator
 
 PIXELS = InputSpec(shape=(1, 8, 8), classes=4, low=-1.0, high=3.0)
@@ -82,16 +81,6 @@ def test_a_surrogate_that_does_not_fit_is_told(x, logits):
 def test_soft_labels_are_the_softmax_of_the_logits():
     surrogate = Surrogate(torch.zeros(1, 2), torch.tensor([[0.0, 3.0]]).log_softmax(-1))
     torch.testing.assert_close(surrogate.labels.log(), surrogate.y_logits)
-
-
-def test_total_variation_of_images_signals_and_features():
-    image = torch.tensor([[0.0, 1.0], [0.0, 3.0]]).view(1, 1, 2, 2)
-    assert float(total_variation(image, (1, 2, 2))) == (0 + 2) / 2 + (1 + 3) / 2
-    signal = torch.tensor([[0.0, 2.0, 3.0], [9.0, 9.0, 9.0]]).view(1, 2, 3)
-    assert float(total_variation(signal, (2, 3))) == (2 + 1) / 4
-    assert float(total_variation(torch.tensor([[0.0, 5.0]]), (2,))) == 0
-    clients = torch.stack([signal, 2 * signal])
-    assert total_variation(clients, (2, 3)).tolist() == [0.75, 1.5]
 
 
 def test_schedules():

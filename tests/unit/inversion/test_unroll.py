@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import unstale as us
-from unstale.inversion.unroll import batched, one_by_one
+from unstale.inversion.unroll import batched, one_by_one, stacked
 from unstale.seeding import generator
 
 RECIPES = [
@@ -32,9 +32,9 @@ def test_the_forms_agree(local, frozen):
     found = {}
     for name, unroll in {
         "plain": one_by_one(model, local),
-        "batched": batched(model, local, 5, torch.device("cpu")),
+        "batched": batched(model, local),
     }.items():
-        deltas = unroll(weights, x, logits.softmax(-1))
+        deltas = unroll(stacked(model, local, weights, x, logits.softmax(-1)))
         found[name] = (deltas, *torch.autograd.grad((deltas**2).sum(), [x, logits]))
     for a, b in zip(found["plain"], found["batched"], strict=True):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-12)

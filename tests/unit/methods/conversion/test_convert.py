@@ -60,6 +60,8 @@ def test_every_setting_reaches_its_part():
 def test_an_unknown_setting_of_a_group_names_the_nearest():
     with pytest.raises(UnknownNameError, match=r"of 'inversion'.*Did you mean 'sparsity'"):
         us.method("convert", inversion={"sparsty": 0})
+    with pytest.raises(ConfigError, match="should have `sparsity` in its group `inversion`"):
+        us.method("convert", sparsity=0)
     with pytest.raises(ConfigError, match=r"`inversion` should be Inversion\(...\)"):
         us.method("convert", inversion=0.5)
 

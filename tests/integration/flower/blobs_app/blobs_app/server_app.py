@@ -9,7 +9,7 @@ from torch import nn
 
 import unstale as us
 from blobs_app import task
-from unstale.flower import Closing, Unstale
+from unstale.flower import ClosePolicy, Cohort, Unstale
 
 LOCAL = us.LocalSpec(lr=task.LR, epochs=task.EPOCHS)
 SEEN = us.InputSpec(shape=(task.INPUTS,), classes=task.CLASSES)
@@ -36,13 +36,15 @@ def main(grid: Grid, context: Context) -> None:
 
     strategy = Unstale(
         build_model(),
-        method=str(config["method"]),
-        local=LOCAL,
-        inputs=SEEN,
-        background=us.Background() if config["background"] else None,
-        closing=Closing(float(config["close-fraction"]), float(config["close-deadline"])),
+        us.ServerSettings(
+            method=str(config["method"]),
+            local=LOCAL,
+            inputs=SEEN,
+            background=us.Background() if config["background"] else None,
+        ),
+        cohort=Cohort(min_available_nodes=int(config["min-nodes"])),
+        close=ClosePolicy(float(config["close-fraction"]), float(config["close-deadline"])),
         folder=str(config["folder"]),
-        min_available_nodes=int(config["min-nodes"]),
     )
     strategy.start(
         grid=grid, num_rounds=int(config["num-rounds"]), evaluate_fn=evaluate, resume=True

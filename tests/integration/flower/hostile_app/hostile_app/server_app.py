@@ -10,7 +10,7 @@ from torch import nn
 
 import unstale as us
 from hostile_app.honest import SHAPES
-from unstale.flower import Closing, Unstale
+from unstale.flower import ClosePolicy, Cohort, Unstale
 
 app = ServerApp()
 
@@ -37,10 +37,9 @@ def main(grid: Grid, context: Context) -> None:
 
     strategy = Unstale(
         build_model(),
-        method="unweighted",
-        limits=us.Limits(max_norm=100.0, max_examples=1000),
-        closing=Closing(deadline=120),  # every node's reply is waited for
+        us.ServerSettings("unweighted", limits=us.Limits(max_norm=100.0, max_examples=1000)),
+        cohort=Cohort(min_available_nodes=3),
+        close=ClosePolicy(deadline=120),  # every node's reply is waited for
         folder=str(config["folder"]),
-        min_available_nodes=3,
     )
     strategy.start(grid=grid, num_rounds=int(config["num-rounds"]), evaluate_fn=evaluate)

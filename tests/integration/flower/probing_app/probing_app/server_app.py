@@ -8,7 +8,7 @@ from slow_nodes import task
 
 import unstale as us
 from probing_app.fingerprint import fingerprint, write
-from unstale.flower import Closing, Unstale
+from unstale.flower import ClosePolicy, Cohort, Unstale
 
 app = ServerApp()
 
@@ -27,14 +27,18 @@ def main(grid: Grid, context: Context) -> None:
     local, inputs = task.recipe(config)
     strategy = Unstale(
         model,
-        method=str(config["method"]),
-        local=local,
-        inputs=inputs,
-        limits=us.Limits(max_examples=int(config["max-examples"])),
-        closing=Closing(float(config["close-fraction"]), float(config["close-deadline"])),
+        us.ServerSettings(
+            method=str(config["method"]),
+            local=local,
+            inputs=inputs,
+            limits=us.Limits(max_examples=int(config["max-examples"])),
+        ),
+        cohort=Cohort(
+            fraction_train=float(config["fraction-train"]),
+            min_available_nodes=int(config["min-nodes"]),
+        ),
+        close=ClosePolicy(float(config["close-fraction"]), float(config["close-deadline"])),
         folder=str(config["folder"]),
-        fraction_train=float(config["fraction-train"]),
-        min_available_nodes=int(config["min-nodes"]),
     )
     strategy.start(
         grid=grid,

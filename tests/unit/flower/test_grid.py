@@ -6,7 +6,7 @@ import pytest
 from late_grid_world import A, B, C, train, world
 from pretend_grid import message
 
-from unstale.flower.closing import Closing
+from unstale.flower.close_policy import ClosePolicy
 
 # fast, slow and late
 
@@ -20,7 +20,7 @@ def test_a_first_round_waits_for_all():
 
 
 def test_a_late_reply_comes_out_in_the_round_in_which_it_arrives():
-    clock, _, late = world({A: 2, B: 2, C: 25}, Closing(deadline=10))
+    clock, _, late = world({A: 2, B: 2, C: 25}, ClosePolicy(deadline=10))
     assert train(late, A, B, C, version=40) == {A: 0, B: 0}
     assert late.last_round.closed_by == "time"
     assert 10 <= clock.now - 1000 < 10.3
@@ -41,7 +41,7 @@ def test_a_late_reply_comes_out_in_the_round_in_which_it_arrives():
 
 
 def test_a_slow_node_that_answers_in_its_round_is_fast_again():
-    clock, grid, late = world({A: 2, B: 20}, Closing(deadline=10))
+    clock, grid, late = world({A: 2, B: 20}, ClosePolicy(deadline=10))
     assert train(late, A, B) == {A: 0}
     clock.now += 20
     assert train(late, A) == {A: 0, B: 1}
@@ -54,7 +54,7 @@ def test_a_slow_node_that_answers_in_its_round_is_fast_again():
 
 
 def test_failing_in_its_round_makes_nobody_fast():
-    clock, grid, late = world({A: 1, B: 20}, Closing(deadline=10))
+    clock, grid, late = world({A: 1, B: 20}, ClosePolicy(deadline=10))
     train(late, A, B)
     clock.now += 20
     train(late, A)
@@ -64,7 +64,7 @@ def test_failing_in_its_round_makes_nobody_fast():
 
 
 def test_a_fraction_of_the_fast_nodes_closes_the_round():
-    clock, _, late = world({10 + i: 1 + i for i in range(5)}, Closing(fraction=0.6))
+    clock, _, late = world({10 + i: 1 + i for i in range(5)}, ClosePolicy(fraction=0.6))
     assert train(late, *range(10, 15)) == {10: 0, 11: 0, 12: 0}
     assert late.last_round.closed_by == "replies"
     assert 3 <= clock.now - 1000 < 3.3
@@ -72,17 +72,17 @@ def test_a_fraction_of_the_fast_nodes_closes_the_round():
 
 
 def test_slow_nodes_alone_are_waited_for_until_there_are_replies_enough():
-    _, _, late = world({A: 20, B: 30, C: 40}, Closing(deadline=10, min_replies=2))
+    _, _, late = world({A: 20, B: 30, C: 40}, ClosePolicy(deadline=10, min_replies=2))
     assert train(late, A, B, C) == {}
-    late.closing = Closing(min_replies=2)
+    late.close_policy = ClosePolicy(min_replies=2)
     assert train(late) == {A: 1, B: 1}, "a round without messages waits for arrivals"
     assert train(late, A, B) == {A: 0, C: 2}, "the wait is for any two"
 
 
 def test_all_busy_waits_instead_of_spinning():
-    clock, _, late = world({A: 100, B: 200}, Closing(deadline=10))
+    clock, _, late = world({A: 100, B: 200}, ClosePolicy(deadline=10))
     train(late, A, B)
-    late.closing = Closing()
+    late.close_policy = ClosePolicy()
     assert train(late, A, B) == {A: 1}
     assert 100 <= clock.now - 1000 < 100.3
     assert len(clock.pauses) < 700
@@ -91,14 +91,14 @@ def test_all_busy_waits_instead_of_spinning():
 
 
 def test_a_deadline_also_ends_a_round_in_which_all_are_busy():
-    clock, _, late = world({A: None}, Closing(deadline=10))
+    clock, _, late = world({A: None}, ClosePolicy(deadline=10))
     train(late, A)
     assert train(late) == {}
     assert 20 <= clock.now - 1000 < 20.5
 
 
 def test_flowers_timeout_is_a_deadline_too():
-    clock, _, late = world({A: None}, Closing(deadline=100))
+    clock, _, late = world({A: None}, ClosePolicy(deadline=100))
     assert train(late, A, timeout=7) == {}
     assert 7 <= clock.now - 1000 < 7.3
     assert A in late.working(), "its message stays out"
@@ -109,10 +109,9 @@ def test_flowers_timeout_is_a_deadline_too():
 
 def test_a_node_is_asked_once_even_if_a_call_has_two_messages_for_it():
     _, grid, late = world({A: 1})
-    late.train_round([message(A, version=3), message(A, version=4)])
+    (reply,) = late.train_round([message(A, version=3), message(A, version=4)])
     assert len(grid.pushed) == 1
-    (arrival,) = late._arrivals.values()
-    assert arrival.ticket.version == 3
+    assert late.arrival_of(reply).ticket.version == 3
 
 
 def test_refused_messages_open_no_ticket():
@@ -134,7 +133,7 @@ def test_if_all_are_refused_rounds_pass_without_spinning():
 
 
 def test_idle_nodes_are_those_connected_that_do_not_work():
-    clock, grid, late = world({A: 1, B: 20, C: 1}, Closing(deadline=10))
+    clock, grid, late = world({A: 1, B: 20, C: 1}, ClosePolicy(deadline=10))
     grid.offline = {C}
     train(late, A, B)
     assert late.idle_nodes() == [A]
@@ -147,7 +146,7 @@ def test_idle_nodes_are_those_connected_that_do_not_work():
 
 
 def test_the_reply_pulled_between_rounds_comes_out_in_the_next():
-    clock, _, late = world({A: 1, B: 20}, Closing(deadline=10))
+    clock, _, late = world({A: 1, B: 20}, ClosePolicy(deadline=10))
     train(late, A, B)
     clock.now += 20
     late.poll()
@@ -156,7 +155,7 @@ def test_the_reply_pulled_between_rounds_comes_out_in_the_next():
 
 
 def test_a_node_that_joins_in_the_middle_of_a_round_is_asked_in_the_next():
-    clock, grid, late = world({A: 10}, Closing())
+    clock, grid, late = world({A: 10}, ClosePolicy())
     clock.at(5, lambda: grid.seconds.update({B: 1}))
     assert train(late, A) == {A: 0}
     assert sorted(late.idle_nodes()) == [A, B]
@@ -175,7 +174,7 @@ def test_without_nodes_it_waits_for_one_and_says_so(caplog):
 
 
 def test_waiting_for_nodes_counts_busy_ones_and_ends_in_time():
-    clock, grid, late = world({A: None}, Closing(deadline=10))
+    clock, grid, late = world({A: None}, ClosePolicy(deadline=10))
     train(late, A)
     clock.at(20, lambda: grid.seconds.update({B: 1}))
     assert sorted(late.wait_for_nodes(2)) == [A, B]

@@ -1,25 +1,25 @@
-"""Messages to idle nodes, and the replies to them: each matched to what it answers."""
+"""Transport: messages to idle nodes, and replies matched to what they answer."""
 
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-from unstale.flower.errands import AwaitedReplies, Errands
-from unstale.flower.mailbox import Mailbox
+from unstale.flower.messages import delay_of, time_to_live, version_of
+from unstale.flower.push_pull import PushPull
 from unstale.flower.waiting import Clock
-from unstale.flower.work_messages import delay_of, time_to_live, version_of
-from unstale.flower.work_tickets import Pulled, TicketBook, WorkTicket
+from unstale.flower.work import Work, WorkTicket
+from unstale.flower.work_book import WorkBook
 
 _LOG = logging.getLogger(__name__)
 
 
-class Correspondence:
-    """All messages that are out, for training and errands, and the replies to them.
+class Transport:
+    """All messages that are out, for training and for queries, and the replies to them.
 
     Args:
         grid: The Grid below.
@@ -32,28 +32,28 @@ class Correspondence:
     def __init__(
         self,
         grid: Grid,
-        book: TicketBook,
+        book: WorkBook,
         *,
         longest_lateness: float | None,
         delay: Callable[[int], int] | None,
         clock: Clock,
     ) -> None:
-        self.unread: deque[Pulled] = deque()  # answers that nobody was told of yet
-        self._mailbox = Mailbox(grid)
+        self.unread: deque[Work] = deque()  # replies to training not yet passed to `on_reply`
+        self._grid = PushPull(grid)
         self._book = book
-        self._errands = Errands()
+        self._queries = PendingQueries()
         self._ttl = time_to_live(longest_lateness)
         self._delay = delay
         self._clock = clock
 
     @property
     def counts(self) -> Counter[str]:
-        """Replies by outcome and everything that was dropped or refused."""
-        return self._book.counts + self._errands.counts
+        """Replies by outcome, and everything that was dropped or refused."""
+        return self._book.counts + self._queries.counts
 
     def busy_nodes(self) -> set[int]:
-        """Return the nodes that have something to do."""
-        return self._book.working().keys() | set(self._errands.out.values())
+        """Return the nodes that train or have a query to answer."""
+        return self._book.working().keys() | set(self._queries.out.values())
 
     def send_work(
         self, messages: Iterable[Message], round: int
@@ -79,14 +79,14 @@ class Correspondence:
             node = message.metadata.dst_node_id
             version, delay = terms[node]
             ticket = WorkTicket(message.metadata.message_id, node, version, round, now)
-            self._book.open(ticket, delay)
+            self._book.send(ticket, delay)
             tickets.append(ticket)
         return tickets, not_asked
 
-    def send_errands(self, messages: Iterable[Message]) -> AbstractContextManager[AwaitedReplies]:
+    def send_queries(self, messages: Iterable[Message]) -> AbstractContextManager["QueryReplies"]:
         """Send evaluations or queries to idle nodes; their replies count within the context."""
         sent, _ = self._send_to_idle(messages)
-        return self._errands.awaiting(sent)
+        return self._queries.awaiting(sent)
 
     def _send_to_idle(
         self, messages: Iterable[Message], prepare: Callable[[Message], None] = lambda _: None
@@ -102,7 +102,7 @@ class Correspondence:
             busy.add(node)  # a second message to it would find it working
         for message in idle:  # before any is sent: what raises here leaves nothing behind
             prepare(message)
-        sent = self._mailbox.push(idle)
+        sent = self._grid.push(idle)
         refused = {m.metadata.dst_node_id for m in idle} - {m.metadata.dst_node_id for m in sent}
         if refused:
             self._book.counts["refused"] += len(refused)
@@ -110,24 +110,72 @@ class Correspondence:
         return sent, not_asked | dict.fromkeys(sorted(refused), "refused")
 
     def pull(self, slow: AbstractSet[int]) -> None:
-        """Take in every reply that is there; those to training with content are unread then.
+        """Take in every reply that is there; those to training with content are then unread.
 
         Args:
-            slow: Nodes for which nobody waits.
+            slow: Nodes that rounds do not wait for; they are pulled apart from the others.
         """
-        out = {i: ticket.node_id for i, ticket in self._book.out.items()}
-        out.update(self._errands.out)
+        out = {**self._book.out(), **self._queries.out}
         if not out:
             return
         now = self._clock.monotonic()
-        for reply in self._mailbox.pull(out, slow):
-            if self._errands.take(reply):
+        for reply in self._grid.pull(out, slow):
+            if self._queries.take(reply):
                 continue
-            pulled = self._book.take(reply, now)
-            if pulled is None:
+            work = self._book.pull(reply, now)
+            if work is None:
                 _LOG.warning(
                     "Dropped a reply to message %r, which nobody waits for.",
                     reply.metadata.reply_to_message_id,
                 )
-            elif pulled.has_answer:
-                self.unread.append(pulled)
+            elif work.has_answer:
+                self.unread.append(work)
+
+
+class QueryReplies:
+    """The replies to one set of queries, as they come in."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self.replies: list[Message] = []
+        self._missing = {message.metadata.message_id for message in messages}
+
+    @property
+    def num_missing(self) -> int:
+        """How many have not come yet."""
+        return len(self._missing)
+
+    def take(self, reply: Message) -> bool:
+        """Keep a reply if it is one of these; return whether it is."""
+        message_id = reply.metadata.reply_to_message_id
+        if message_id not in self._missing:
+            return False
+        self._missing.remove(message_id)
+        self.replies.append(reply)
+        return True
+
+
+class PendingQueries:
+    """Evaluations and queries that are out; their replies count only while one waits for them."""
+
+    def __init__(self) -> None:
+        self.out: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()
+        self._awaited = QueryReplies([])
+
+    @contextmanager
+    def awaiting(self, messages: Sequence[Message]) -> Iterator[QueryReplies]:
+        """Collect the replies to messages just sent; those that come afterwards are overdue."""
+        self.out.update({m.metadata.message_id: m.metadata.dst_node_id for m in messages})
+        self._awaited = QueryReplies(messages)
+        try:
+            yield self._awaited
+        finally:
+            self._awaited = QueryReplies([])
+
+    def take(self, reply: Message) -> bool:
+        """Take a reply if it answers a query; return whether it does."""
+        if self.out.pop(reply.metadata.reply_to_message_id, None) is None:
+            return False
+        if not self._awaited.take(reply):
+            self.counts["overdue"] += 1
+        return True

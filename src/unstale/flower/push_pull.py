@@ -1,4 +1,4 @@
-"""Messages out, replies in, such that one bad or slow reply costs nobody else's work."""
+"""Pushing to and pulling from a Grid so that one bad or slow reply costs no other node's work."""
 
 import logging
 import threading
@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-from unstale.flower.outcomes import MESSAGE_UNAVAILABLE, unreadable_reply
+from unstale.flower.messages import MESSAGE_UNAVAILABLE, unreadable_reply
 
 _LOG = logging.getLogger(__name__)
 
@@ -20,8 +20,8 @@ _PATIENCE = 0.5
 _STALLED = 60.0
 
 
-class Mailbox:
-    """Pushes to and pulls from a Grid.
+class PushPull:
+    """Pushes messages to a Grid and pulls replies from it.
 
     A real Grid hands over all replies of one pull or none, which harms in two ways.
 

@@ -4,7 +4,7 @@ import pytest
 from flwr.app import Error, Message
 from pretend_grid import message, reply_to
 
-from unstale.flower.outcomes import outcome_of, unreadable_reply
+from unstale.flower.messages import outcome_of, unreadable_reply
 
 
 @pytest.mark.parametrize(

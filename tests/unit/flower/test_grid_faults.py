@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from late_grid_world import A, B, C, outcomes, train, world
 from pretend_grid import message, reply_to
 
-from unstale.flower.closing import Closing
+from unstale.flower.close_policy import ClosePolicy
 
 # what goes wrong
 
@@ -29,7 +29,7 @@ def test_an_error_closes_the_ticket_and_comes_out_at_once(code, outcome):
 
 def test_nodes_that_fail_hold_nobody_up():
     """Of four fast ones two fail: half of the other two is one."""
-    clock, grid, late = world({1: 1, 2: 1, 3: 4, 4: 90}, Closing(fraction=0.5))
+    clock, grid, late = world({1: 1, 2: 1, 3: 4, 4: 90}, ClosePolicy(fraction=0.5))
     grid.codes = {1: 2, 2: 5}
     replies = late.send_and_receive([message(node) for node in (1, 2, 3, 4)])
     assert outcomes(late, replies) == {1: "failed", 2: "gone", 3: "answered"}
@@ -44,7 +44,7 @@ def test_a_round_in_which_all_fail_ends():
 
 
 def test_a_node_that_leaves_costs_its_own_work_and_may_come_back():
-    clock, grid, late = world({A: 3, B: 60}, Closing(deadline=5))
+    clock, grid, late = world({A: 3, B: 60}, ClosePolicy(deadline=5))
     assert train(late, A, B) == {A: 0}
     clock.at(1, lambda: grid.offline.add(B))
     replies = late.send_and_receive([message(A)])
@@ -57,7 +57,7 @@ def test_a_node_that_leaves_costs_its_own_work_and_may_come_back():
 
 def test_a_reply_is_pulled_before_its_node_can_go_offline():
     """What a node has sent is lost in Flower if it is offline at the time of the pull."""
-    clock, grid, late = world({A: 3, B: 4, C: 30}, Closing())
+    clock, grid, late = world({A: 3, B: 4, C: 30}, ClosePolicy())
     clock.at(6, lambda: grid.offline.update({A, B}))
     assert train(late, A, B, C) == {A: 0, B: 0, C: 0}
 
@@ -86,7 +86,7 @@ def test_a_reply_to_an_unknown_message_is_dropped():
 
 
 def test_garbage_ends_neither_the_round_nor_the_work_of_others():
-    clock, grid, late = world({A: 1, B: 2, C: 25}, Closing(deadline=10))
+    clock, grid, late = world({A: 1, B: 2, C: 25}, ClosePolicy(deadline=10))
     grid.garbage = {A}
     replies = late.send_and_receive([message(A), message(B), message(C)])
     assert outcomes(late, replies) == {A: "unreadable", B: "answered"}
@@ -97,13 +97,13 @@ def test_garbage_ends_neither_the_round_nor_the_work_of_others():
 
 
 def test_an_upload_that_takes_long_stops_neither_the_others_nor_the_deadline():
-    clock, grid, late = world({A: 1, B: 1, C: 20}, Closing(deadline=10))
+    clock, grid, late = world({A: 1, B: 1, C: 20}, ClosePolicy(deadline=10))
     upload = grid.uploading[C] = threading.Event()
     assert train(late, A, B, C) == {A: 0, B: 0}
     grid.seconds |= {A: 12, B: 12}
-    late.closing = Closing()
+    late.close_policy = ClosePolicy()
     assert train(late, A, B) == {A: 0, B: 0}, "C began to upload in the middle of it"
-    late.closing = Closing(deadline=10)
+    late.close_policy = ClosePolicy(deadline=10)
     grid.seconds[A] = 1
     grid.uploading[A] = threading.Event()
     before = clock.now
@@ -195,7 +195,7 @@ def test_every_message_ends_exactly_once(data):
     nodes = list(range(10, 15))
     _, grid, late = world(
         {node: data.draw(st.integers(0, 40)) for node in nodes},
-        Closing(
+        ClosePolicy(
             data.draw(st.sampled_from([0.3, 0.8, 1.0])),
             deadline=data.draw(st.sampled_from([3, 15])),
             min_replies=data.draw(st.integers(1, 3)),
@@ -215,7 +215,7 @@ def test_every_message_ends_exactly_once(data):
             assert arrival.rounds_late == late.round - arrival.ticket.round
             came.append((arrival.ticket.message_id, arrival.outcome))
     grid.offline = set()
-    late.closing = Closing(min_replies=100)
+    late.close_policy = ClosePolicy(min_replies=100)
     came += [
         (r.metadata.reply_to_message_id, late.arrival_of(r).outcome) for r in late.train_round([])
     ]

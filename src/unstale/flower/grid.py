@@ -1,4 +1,4 @@
-"""A Grid in which rounds do not wait for slow nodes, and late replies come out when they come.
+"""A Grid whose rounds do not wait for slow nodes, and whose late replies are not lost.
 
 `Strategy.start` of Flower waits in `send_and_receive` until all nodes have answered or a
 timeout has passed, and drops what comes later. `LateGrid` wraps any Grid so that the same
@@ -15,19 +15,19 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from unstale.errors import ConfigError
-from unstale.flower.closed_round import Before, ClosedRound, reason_to_close
-from unstale.flower.closing import Closing, check_seconds
-from unstale.flower.correspondence import Correspondence
-from unstale.flower.waiting import Clock, Wait, shorter
-from unstale.flower.work_messages import is_training
-from unstale.flower.work_tickets import Arrival, TicketBook, WorkTicket
+from unstale.flower.close_policy import ClosedRound, ClosePolicy, Reason, reason_to_close
+from unstale.flower.messages import is_training
+from unstale.flower.transport import Transport
+from unstale.flower.waiting import Clock, Wait, check_seconds, shorter
+from unstale.flower.work import Arrival, WorkTicket
+from unstale.flower.work_book import Inherited, WorkBook
 from unstale.flower.wrapped_grid import WrappedGrid
 
 _LOG = logging.getLogger(__name__)
 
 
 class LateGrid(WrappedGrid):
-    """A Grid with semi-asynchronous rounds.
+    """A Grid with semi-asynchronous rounds, for any strategy of Flower.
 
     A node is fast until a round closes without its reply, and again once it answers in the
     round in which it was asked. A node that works is not asked again. Replies are pulled as
@@ -35,18 +35,18 @@ class LateGrid(WrappedGrid):
 
     Args:
         grid: The Grid that Flower gave to the ServerApp.
-        closing: When a round closes.
+        close: When a round closes.
         longest_lateness: Seconds within which a reply must come (the TTL of messages is a
             little longer); None for no limit.
-        delay: Emulated lateness, for simulations: rounds by which the replies of a node
-            come late, 0 for none. A held-back reply counts as work: its node is not asked.
-            A round waits for late replies whose time has come.
+        delay: Emulated lateness, for simulations: a function from a node to the number of
+            rounds by which its replies come late, 0 for none. Until that round its node
+            counts as working. A round waits for late replies whose time has come.
         poll: The longest pause between two looks for replies, in seconds.
         on_reply: Called once for each training reply with content as soon as it was pulled,
             before its round comes out. If it raises, so does the call that pulled, and the
             same reply is tried again next time.
-        before_pause: Called before every pause: for what should not keep nodes waiting for
-            their messages.
+        before_pause: Called before every pause: for work that should not delay messages to
+            nodes, such as writing a checkpoint.
         first_round: The number of the first round.
         clock: What tells the time.
 
@@ -58,7 +58,7 @@ class LateGrid(WrappedGrid):
     def __init__(
         self,
         grid: Grid,
-        closing: Closing = Closing(),  # noqa: B008  (frozen)
+        close: ClosePolicy = ClosePolicy(),  # noqa: B008  (frozen)
         *,
         longest_lateness: float | None = None,
         delay: Callable[[int], int] | None = None,
@@ -72,15 +72,20 @@ class LateGrid(WrappedGrid):
         check_seconds("poll", poll)
         if longest_lateness is not None:
             check_seconds("longest_lateness", longest_lateness)
-        self.closing = closing
+        if not isinstance(close, ClosePolicy):
+            raise ConfigError(
+                f"`close` should be a `ClosePolicy`. Found {type(close).__name__}. Give one, such "
+                "as `ClosePolicy(fraction=0.8, deadline=60)`."
+            )
+        self.close_policy = close
+        self.book = WorkBook()
         self.on_reply = on_reply
         self.before_pause = before_pause
         self.last_round: ClosedRound | None = None
         self._poll = poll
         self._clock = clock
-        self._book = TicketBook()
-        self._letters = Correspondence(
-            grid, self._book, longest_lateness=longest_lateness, delay=delay, clock=clock
+        self._transport = Transport(
+            grid, self.book, longest_lateness=longest_lateness, delay=delay, clock=clock
         )
         self._slow: set[int] = set()
         self._arrivals: dict[str, Arrival] = {}
@@ -98,7 +103,7 @@ class LateGrid(WrappedGrid):
     @property
     def counts(self) -> Counter[str]:
         """Replies by outcome and everything that was dropped or refused, since the start."""
-        return self._letters.counts
+        return self._transport.counts
 
     def resume_at(self, round: int, slow: Iterable[int] = ()) -> None:
         """Give the next round of training that number, and wait for none of the slow nodes."""
@@ -107,12 +112,12 @@ class LateGrid(WrappedGrid):
 
     def working(self) -> dict[int, WorkTicket]:
         """Return who trains, and on what."""
-        return self._book.working()
+        return self.book.working()
 
     def idle_nodes(self) -> list[int]:
         """Look for replies, then return the connected nodes that could be asked now."""
         self.poll()
-        busy = self._letters.busy_nodes()
+        busy = self._transport.busy_nodes()
         return [node for node in self.get_node_ids() if node not in busy]
 
     def is_fast(self, node_id: int) -> bool:
@@ -141,7 +146,7 @@ class LateGrid(WrappedGrid):
     ) -> list[Message]:
         """Send messages and return the replies that are due.
 
-        Training messages make a round of training (`train_round`), others are errands
+        Training messages make a round of training (`train_round`), others are queries
         (`ask`). A call without messages can be either: since `Strategy.start` trains and
         evaluates by turns, it is an evaluation that is not wanted right after a round of
         training, and a round of training in which nobody is idle otherwise. A strategy
@@ -165,7 +170,7 @@ class LateGrid(WrappedGrid):
         messages: Iterable[Message],
         *,
         timeout: float | None = None,
-        before: Before = Before(),  # noqa: B008  (frozen)
+        inherited: Inherited = Inherited(),  # noqa: B008  (frozen)
     ) -> list[Message]:
         """Make one round of training and return the replies that come out in it.
 
@@ -175,18 +180,18 @@ class LateGrid(WrappedGrid):
         Args:
             messages: The work.
             timeout: Seconds after which the round closes in any case.
-            before: What is there already, from a process that died in this round.
+            inherited: Replies of this round that a process took before it died in it.
         """
-        wait = Wait(self._clock, self._poll, shorter(self.closing.deadline, timeout))
+        wait = Wait(self._clock, self._poll, shorter(self.close_policy.deadline, timeout))
         self._round += 1
         self._in_round = True
         try:
             self.poll()
-            asked, not_asked = self._letters.send_work(messages, self._round)
-            closed_by = self._wait_for_replies(asked, before, wait)
+            asked, not_asked = self._transport.send_work(messages, self._round)
+            closed_by = self._wait_for_replies(asked, inherited, wait)
         finally:
             self._in_round = False
-        arrivals = self._book.release(self._round)
+        arrivals = self.book.come_out(self._round)
         self._arrivals = {arrival.ticket.message_id: arrival for arrival in arrivals}
         self._judge_speed(asked)
         self.last_round = ClosedRound(
@@ -197,44 +202,46 @@ class LateGrid(WrappedGrid):
     def ask(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
         """Send evaluations or queries to those of their nodes that are idle; return the replies.
 
-        Waits for all of them, at most until the closing's deadline. What comes later is
+        Waits for all of them, at most until the deadline of `close`. What comes later is
         dropped and counted; until then its node is busy.
         """
-        wait = Wait(self._clock, self._poll, shorter(self.closing.deadline, timeout))
+        wait = Wait(self._clock, self._poll, shorter(self.close_policy.deadline, timeout))
         self.poll()
-        with self._letters.send_errands(messages) as errands:
-            while errands.are_missing:
+        with self._transport.send_queries(messages) as queries:
+            while queries.num_missing:
                 self.poll()
-                if wait.is_over or not errands.are_missing:
+                if wait.is_over or not queries.num_missing:
                     break
                 if wait.should_tell():
-                    _LOG.info("Still waiting for %d replies to questions.", errands.are_missing)
+                    _LOG.info("Still waiting for %d replies to questions.", queries.num_missing)
                 self._pause(wait)
-            return errands.replies
+            return queries.replies
 
     def poll(self) -> None:
-        """Pull every reply that is there into the buffer."""
+        """Pull every reply that is there."""
         # All are taken in before anybody is told, so that a failure there loses none.
-        self._letters.pull(self._slow)
-        unread = self._letters.unread
+        self._transport.pull(self._slow)
+        unread = self._transport.unread
         while unread:
             if self.on_reply is not None:
                 now_or_next = self._round if self._in_round else self._round + 1
-                self.on_reply(unread[0].come_out(max(unread[0].due, now_or_next)))
+                self.on_reply(unread[0].arrival(max(unread[0].not_before, now_or_next)))
             unread.popleft()
 
     # ---- the steps of a round -------------------------------------------------------
 
-    def _wait_for_replies(self, asked: Sequence[WorkTicket], before: Before, wait: Wait) -> str:
+    def _wait_for_replies(
+        self, asked: Sequence[WorkTicket], inherited: Inherited, wait: Wait
+    ) -> Reason:
         """Return once the round may close, with the reason."""
         # Those asked with an emulated delay are slow, whatever they were before.
         fast = {t.message_id for t in asked if self.is_fast(t.node_id)}
-        fast -= {t.message_id for t in asked if self._book.is_delayed(t)}
-        if not (self._book.out or self._book.buffer):
+        fast -= self.book.delayed()
+        if self.book.is_empty():
             return self._wait_for_somebody(wait)
         while True:
             self.poll()
-            reason = reason_to_close(self.closing, self._book, self._round, fast, before)
+            reason = reason_to_close(self.close_policy, self.book, self._round, fast, inherited)
             if reason is None and wait.is_over:
                 reason = "time"
             if reason is not None:
@@ -243,7 +250,7 @@ class LateGrid(WrappedGrid):
                 self._tell_who_is_awaited(fast)
             self._pause(wait)
 
-    def _wait_for_somebody(self, wait: Wait) -> str:
+    def _wait_for_somebody(self, wait: Wait) -> Reason:
         """Let a round pass in which nobody was asked and nobody works."""
         self._clock.sleep(min(self._poll, 1.0))  # nodes that refuse must not make rounds spin
         self._wait_for_nodes(1, wait)
@@ -273,12 +280,12 @@ class LateGrid(WrappedGrid):
                 self._slow.discard(ticket.node_id)
 
     def _tell_who_is_awaited(self, fast: set[str]) -> None:
-        working = self._book.working()
+        working = self.book.working()
         _LOG.info(
             "Round %d waits: %d fast nodes have not answered, %d nodes work, the longest since "
             "round %d.",
             self._round,
-            len(fast & self._book.out.keys()),
+            len(fast & self.book.out().keys()),
             len(working),
             min((ticket.round for ticket in working.values()), default=self._round),
         )

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unstale.errors import ConfigError
-from unstale.inversion.sparsify import num_kept, top_mask
+from unstale.inversion.target import num_kept, top_mask
 
 
 @settings(deadline=None)

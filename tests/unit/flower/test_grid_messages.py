@@ -5,13 +5,13 @@ from late_grid_world import A, B, C, outcomes, train, world
 from pretend_grid import message
 
 from unstale.errors import ConfigError
-from unstale.flower.closing import Closing
+from unstale.flower.close_policy import ClosePolicy
 
 # evaluation and queries
 
 
 def test_evaluation_goes_to_idle_nodes_only_and_makes_no_round():
-    _, grid, late = world({A: 1, B: 100}, Closing(deadline=10))
+    _, grid, late = world({A: 1, B: 100}, ClosePolicy(deadline=10))
     train(late, A, B)
     replies = late.send_and_receive([message(A, "evaluate"), message(B, "evaluate")])
     assert [r.metadata.src_node_id for r in replies] == [A]
@@ -22,7 +22,7 @@ def test_evaluation_goes_to_idle_nodes_only_and_makes_no_round():
 
 
 def test_late_evaluation_is_dropped_and_its_node_busy_until_then():
-    clock, _, late = world({A: 1, B: 12}, Closing(deadline=10))
+    clock, _, late = world({A: 1, B: 12}, ClosePolicy(deadline=10))
     replies = late.send_and_receive([message(A, "query"), message(B, "query")])
     assert [r.metadata.src_node_id for r in replies] == [A]
     assert late.idle_nodes() == [A]
@@ -35,7 +35,7 @@ def test_late_evaluation_is_dropped_and_its_node_busy_until_then():
 
 
 def test_training_replies_that_come_during_evaluation_are_kept():
-    _, _, late = world({A: 1, B: 14}, Closing(deadline=10))
+    _, _, late = world({A: 1, B: 14}, ClosePolicy(deadline=10))
     train(late, A, B)
     late.send_and_receive([message(A, "evaluate")])
     assert train(late, A) == {A: 0}
@@ -47,7 +47,7 @@ def test_training_replies_that_come_during_evaluation_are_kept():
 
 def test_a_call_without_messages_is_an_evaluation_right_after_training():
     """As Flower's `start` calls by turns; evaluation that is turned off must not wait."""
-    clock, _, late = world({A: 1, B: 100}, Closing(deadline=10))
+    clock, _, late = world({A: 1, B: 100}, ClosePolicy(deadline=10))
     late.send_and_receive([message(A), message(B)])
     before = clock.now
     assert late.send_and_receive([]) == []
@@ -99,7 +99,7 @@ def test_a_round_waits_for_emulated_replies_whose_time_has_come():
 
 def test_emulated_work_is_not_waited_for_while_another_is_really_late():
     clock, _, late = world(
-        {A: 1, B: 50, C: None}, Closing(deadline=10), delay={A: 0, B: 5, C: 0}.get
+        {A: 1, B: 50, C: None}, ClosePolicy(deadline=10), delay={A: 0, B: 5, C: 0}.get
     )
     train(late, A, C)
     before = clock.now
@@ -150,7 +150,7 @@ def test_the_time_to_live_follows_from_the_longest_lateness():
 
 
 def test_work_that_outlives_its_time_is_expired():
-    clock, _, late = world({A: 1, B: None}, Closing(deadline=10), longest_lateness=100)
+    clock, _, late = world({A: 1, B: None}, ClosePolicy(deadline=10), longest_lateness=100)
     train(late, A, B)
     clock.now += 200
     replies = late.send_and_receive([message(A)])

@@ -1,10 +1,11 @@
-"""What a conversion is asked, and what it answers."""
+"""Request, Fit and Conversion: what a conversion is asked and what it returns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from torch import Tensor
+from torch import Tensor, nn
 
+from unstale.errors import ConfigError
 from unstale.inversion.surrogate import Surrogate
 from unstale.params import Params
 
@@ -25,9 +26,9 @@ class Request:
     past: Sequence[Sent] = ()
     """Its earlier updates `(base, delta)`, the newest last."""
     warm: Surrogate | None = None
-    """The surrogate that its last conversion left, to be improved."""
+    """The surrogate of its last conversion, to start from."""
     seed: int = 0
-    """Decides the noise of the start."""
+    """Seeds the noise of the start."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,13 +38,13 @@ class Fit:
     surrogate: Surrogate | None
     """None where the fit failed."""
     loss: float
-    """The disparity of the fit; not a number where none was tried."""
+    """The disparity of the fit; NaN where none was tried."""
     losses: tuple[float, ...]
     """The disparity at each iteration."""
     seconds: float
     """This update's share of the time."""
     warm: bool = False
-    """Whether it comes from the client's last surrogate."""
+    """Whether the fit started from the client's last surrogate."""
     reason: str = ""
     """Why it failed."""
 
@@ -61,9 +62,9 @@ class Conversion:
     """The estimate of the fresh update; where `ok` is false, the stale update as it came
     (zeros where that is not finite)."""
     surrogate: Surrogate | None
-    """The surrogate to begin with next time; None where there is none to trust."""
+    """The surrogate to start from next time; None where `ok` is false."""
     loss: float
-    """The disparity of the fit; not a number where none was tried."""
+    """The disparity of the fit; NaN where none was tried."""
     losses: tuple[float, ...]
     """The disparity at each iteration."""
     seconds: float
@@ -73,9 +74,38 @@ class Conversion:
     reason: str = ""
     """Why it is not."""
     warm: bool = False
-    """Whether the surrogate was improved from the client's last one, not found anew."""
+    """Whether the fit started from the client's last surrogate."""
 
     @property
     def iterations(self) -> int:
         """How many iterations the fit took."""
         return len(self.losses)
+
+
+def check_requests(
+    model: nn.Module, requests: Sequence[Request], current: Params | None = None
+) -> None:
+    """Raise unless all weights and updates have the model's names and shapes."""
+    shapes = {n: p.shape for n, p in model.named_parameters()}
+
+    def check(what: str, params: Params) -> None:
+        found = {n: p.shape for n, p in params.items()}
+        if found != shapes:
+            wrong = sorted(n for n in {*found, *shapes} if found.get(n) != shapes.get(n))
+            raise ConfigError(
+                f"convert: `{what}` should have the model's parameters and shapes. "
+                f"Found a difference in {', '.join(wrong)}."
+            )
+
+    if current is not None:
+        check("current", current)
+    for request in requests:
+        if request.num_examples < 1:
+            raise ConfigError(
+                f"convert: `num_examples` should be at least 1. Found {request.num_examples}."
+            )
+        check("base", request.base)
+        check("delta", request.delta)
+        for base, delta in request.past:
+            check("past", base)
+            check("past", delta)
