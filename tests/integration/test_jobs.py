@@ -9,8 +9,6 @@ import command_line
 import pytest
 from command_line import HANGS
 
-pytestmark = pytest.mark.slow
-
 OPTIONS = (
     "--json", "--no-report", "--seeds", "0,1", "--set", "rounds=60", "--set", "latency.rounds=12",
     "--set", 'methods=["no_delay", "first_order", "asyn_tiers"]', "--set", "cohort.fast=4",
@@ -73,6 +71,7 @@ def gone(pids: list[int]) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_the_same_numbers(finish, tmp_path, experiment, undisturbed):
     code, out, err = finish("run", experiment, *OPTIONS, "--out", "three", "--jobs", "3")
     assert code == 0, err
@@ -81,6 +80,7 @@ def test_the_same_numbers(finish, tmp_path, experiment, undisturbed):
     assert_same(undisturbed, tmp_path / "three")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_workers_end_with_their_parent(start, finish, tmp_path, experiment, undisturbed, end):
     arguments = ("run", experiment, *OPTIONS, "--out", "ended", "--jobs", "2")
@@ -102,6 +102,7 @@ def test_workers_end_with_their_parent(start, finish, tmp_path, experiment, undi
     assert_same(undisturbed, tmp_path / "ended")
 
 
+@pytest.mark.slow
 def test_workers_end_also_within_a_long_round(start, tmp_path, experiment):
     """They have nothing to tell for minutes, and yet must not outlive the lock of their parent."""
     arguments = ("run", experiment, *OPTIONS, "--set", "local.epochs=1000000", "--out", "long")
@@ -141,6 +142,7 @@ def test_ctrl_c_in_a_terminal_while_workers_start(start, tmp_path, experiment):
     assert gone(workers)
 
 
+@pytest.mark.slow
 def test_a_lost_worker_is_said_and_nothing_is_lost(
     start, finish, tmp_path, experiment, undisturbed
 ):
@@ -159,6 +161,7 @@ def test_a_lost_worker_is_said_and_nothing_is_lost(
     assert_same(undisturbed, tmp_path / "lost")
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_one_part_stops_all(start, finish, tmp_path, experiment):
     arguments = ("run", experiment, *OPTIONS, "--out", "bad", "--jobs", "2")
     process = start(*arguments, hold=HOLD)
