@@ -14,6 +14,7 @@ from mkdocs.exceptions import PluginError
 TOKEN = re.compile(r"\\[A-Za-z]+|\\[,;]|\d+(?:\.\d+)?|\S")
 LETTERS = {
     "alpha": "α",
+    "beta": "β",
     "Delta": "Δ",
     "eta": "η",
     "gamma": "γ",

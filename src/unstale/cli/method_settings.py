@@ -50,7 +50,7 @@ def lines_of(spec: MethodSpec) -> Iterator[str]:
                 yield f"  # {theme}"
             yield from _lines({key: group["settings"][key] for key in keys}, indent="  ")
     if spec.presets:
-        yield '\npreset = "NAME" sets several at once; what is given beside it goes before:'
+        yield '\npreset = "NAME" sets several at once; settings given beside it take precedence:'
     for preset, changes in spec.presets.items():
         listed = ", ".join(f"{key} = {_toml(value)}" for key, value in _flat(changes))
         told = f"{preset}: {listed or 'the defaults above'}"

@@ -60,13 +60,13 @@ def estimate_many(
 
 
 def with_residual(estimate: Params, fitted: Params, delta: Params) -> dict[str, Tensor]:
-    r"""Return the estimate plus the unexplained part of the update, scaled by γ.
+    r"""Return the estimate plus the unexplained part of the update, scaled by β.
 
-    $$ \hat\Delta = U(w_t) + \gamma\,(\Delta - U(w_0)), \qquad
-       \gamma = \frac{\langle U(w_t), U(w_0)\rangle}{\lVert U(w_0)\rVert^2} \in [0, 1] $$
+    $$ \hat\Delta = U(w_t) + \beta\,(\Delta - U(w_0)), \qquad
+       \beta = \frac{\langle U(w_t), U(w_0)\rangle}{\lVert U(w_0)\rVert^2} \in [0, 1] $$
 
     where U(w) is the change by training the surrogate from w, w_0 the client's base and w_t
-    today's weights. γ is the share of the explained part that is left at w_t: 1 without
+    today's weights. β is the share of the explained part that is left at w_t: 1 without
     staleness, so that the update then comes out as it came, and 0 where nothing is left.
 
     Example:

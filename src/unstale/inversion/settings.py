@@ -132,7 +132,7 @@ class Inversion:
     whose training changes nothing has loss 1."""
     residual: bool = True
     """Whether the unexplained part of the update is added to the estimate:
-    U(w_t) + γ·(Δ − U(w_0)), where U(w) is the surrogate's update from weights w; see
+    U(w_t) + β·(Δ − U(w_0)), where U(w) is the surrogate's update from weights w; see
     `with_residual`."""
     # --- batching
     at_once: int = 16

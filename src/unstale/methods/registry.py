@@ -158,7 +158,7 @@ def method(name: str, **settings: Any) -> Method:
     """Return the method of that name with the given settings.
 
     Settings in groups are given as tables: `inversion={"sparsity": 0}`. A method that has
-    presets takes `preset="name"` among its settings; what is given beside it goes before.
+    presets takes `preset="name"` among its settings; settings given beside it take precedence.
 
     Raises:
         UnknownNameError: If there is no such method or setting; names the nearest.
@@ -240,7 +240,7 @@ register(
 register(
     "drop",
     MethodSpec(
-        "Throws updates away that are too stale.",
+        "Drops updates whose staleness is above a bound.",
         "Bonawitz et al. 2019",
         "unstale.methods.drop:Drop",
     ),
@@ -256,7 +256,7 @@ register(
 register(
     "w_pred",
     MethodSpec(
-        "As first_order, for the move predicted when the work was handed out.",
+        "Corrects as first_order, but for a predicted change of the model, not the true one.",
         "Hakimi et al. 2019",
         "unstale.methods.prediction:PredictedMove",
     ),
