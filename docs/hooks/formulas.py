@@ -33,6 +33,7 @@ SIGNS = {
     "langle": "⟨",
     "le": "≤",
     "lVert": "‖",
+    "max": "max",
     "min": "min",
     "odot": "⊙",
     "pm": "±",

@@ -12,7 +12,7 @@ import unstale
 
 EXAMPLE = ROOT / "examples" / "flower" / "slow_nodes"
 FLOWER = Path(unstale.__file__).parent / "flower"
-PAGES = [ROOT / "README.md", ROOT / "docs" / "flower.md"]
+PAGES = [ROOT / "README.md", ROOT / "docs/flower.md", ROOT / "examples/flower/README.md"]
 
 # Of the server's own codes, those that a reply with the right names, shapes and types can meet.
 OF_THE_SERVER = {"num_examples", "not_finite", "norm"}
@@ -24,7 +24,7 @@ def is_part(hunk, lines):
     return all(line in rest for line in hunk)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_diffs_are_those_of_the_example(page):
     before, after = (
         (EXAMPLE / name).read_text("utf-8").splitlines()
