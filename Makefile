@@ -1,23 +1,30 @@
 # Two commands on a fresh machine with Python and make:
 #   make quickstart   sets up and runs the quickstart
-#   make test         sets up and passes the tests
+#   make test         sets up and passes the tests, in a few minutes
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Two at once, a file each, in our order: xdist's own would leave files of one long test to the end.
+# One thread of torch per process: tests are small, and many wait.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile \
+	--no-loadscope-reorder
 
-.PHONY: quickstart test test-long unit lint docs bench setup clean
+.PHONY: quickstart test test-all test-gpu unit lint docs bench setup clean
 
 quickstart: setup
 	$(BIN)/unstale run quickstart --jobs 2
 
-# Two at once, a file each: much of the time Flower, Ray and the browser are waited for.
 test: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --runslow --numprocesses 2 --dist loadfile
+	$(PYTEST)
 
-# Also what takes minutes and is covered in parts by the tests above: the example's scripts.
-test-long: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m long --runlong --runslow
+# Also what is marked slow: real SuperLinks and SuperNodes, TLS, kills, hostile clients, Ray.
+test-all: setup
+	$(PYTEST) --all
+
+# What only a GPU shows; skipped where there is none.
+test-gpu: setup
+	$(BIN)/python -m pytest -m gpu tests/gpu
 
 unit: setup
 	$(BIN)/python -m pytest tests/unit

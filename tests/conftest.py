@@ -1,22 +1,35 @@
-"""Shared set-up: the markers slow and long, and a global generator of its own for each test."""
+"""Shared by all tests: which ones run, their processes' end, and a generator of their own."""
 
 import pytest
 import torch
 
+from marked_processes import watch_this_process
+
 
 def pytest_addoption(parser):
-    parser.addoption("--runslow", action="store_true", help="also run tests marked slow")
-    parser.addoption("--runlong", action="store_true", help="also run tests marked long")
+    parser.addoption("--all", action="store_true", help="also run tests marked slow")
+
+
+def pytest_configure(config):
+    # A runner that is killed takes the SuperLinks, workers and browsers of its tests with it.
+    watch_this_process()
 
 
 def pytest_collection_modifyitems(config, items):
-    for marker in ("slow", "long"):
-        if config.getoption(f"--run{marker}"):
-            continue
-        skip = pytest.mark.skip(reason=f"{marker}: runs with --run{marker}")
+    for item in items:
+        if "slow" in item.keywords and "integration" not in item.path.parts:
+            raise pytest.UsageError(
+                f"Only integration tests may be slow; others should be made cheaper: {item.nodeid}"
+            )
+    without = {}
+    if not config.getoption("--all"):
+        without["slow"] = "slow: runs with --all (make test-all)"
+    if not torch.cuda.is_available():
+        without["gpu"] = "gpu: needs CUDA (make test-gpu)"
+    for marker, reason in without.items():
         for item in items:
             if marker in item.keywords:
-                item.add_marker(skip)
+                item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture(autouse=True)

@@ -234,7 +234,7 @@ def models_table() -> str:
     """Every model with its settings."""
     rows = []
     for name in models.names():
-        builder = model_registry._BUILDERS[name]
+        builder = model_registry.BUILDERS[name]
         settings = [
             f"`{p.name} = {list(p.default) if isinstance(p.default, tuple) else p.default}`"
             for p in inspect.signature(builder).parameters.values()

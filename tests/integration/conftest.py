@@ -1,36 +1,20 @@
-"""The command line as a process of its own."""
+"""The command line in a folder of the test's own, the quickstart to run there, and a browser."""
 
-import os
-import subprocess
-import sys
 from importlib import resources
-from pathlib import Path
 
+import command_line
 import pytest
-
-import unstale
-
-# Signals as in a terminal, also where the tests run in the background and ignore Ctrl-C.
-PRELUDE = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-MAIN = "from unstale.cli import main; main()"
+from headless import Browser
 
 
 @pytest.fixture
 def start(tmp_path):
     """Start `unstale ARGUMENTS` in the test's folder; what is left running is killed."""
     started = []
-    package = str(Path(unstale.__file__).parents[1])
-    paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
 
-    def run(*arguments, before="", **options):
-        code = PRELUDE + before + MAIN
-        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, *map(str, arguments)], cwd=tmp_path, env=env, **options
-        )
-        started.append(process)
-        return process
+    def run(*arguments, **options):
+        started.append(command_line.start(tmp_path, *arguments, **options))
+        return started[-1]
 
     yield run
     for process in started:
@@ -43,6 +27,12 @@ def start(tmp_path):
 
 
 @pytest.fixture
+def finish(start):
+    """Run `unstale ARGUMENTS` to its end; return its exit code, stdout and stderr."""
+    return lambda *arguments, **options: command_line.finish(start(*arguments, **options))
+
+
+@pytest.fixture
 def experiment(tmp_path):
     """A copy of the quickstart, so that nobody changes it while a test runs."""
     text = (resources.files("unstale.experiment") / "quickstart.toml").read_text("utf-8")
@@ -50,13 +40,9 @@ def experiment(tmp_path):
     return "my quickstart.toml"
 
 
-@pytest.fixture
-def finish(start):
-    """Run `unstale ARGUMENTS` to its end; return its exit code, stdout and stderr."""
-
-    def run(*arguments, **options):
-        process = start(*arguments, **options)
-        out, err = process.communicate(timeout=120)
-        return process.returncode, out, err
-
-    return run
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    """One page of a headless Chromium."""
+    opened = Browser(tmp_path_factory.mktemp("profile"))
+    yield opened
+    opened.close()

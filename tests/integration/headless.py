@@ -18,6 +18,7 @@ from typing import Any
 BROWSER = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
+HANGS = 600  # seconds after which a test gives up; none is expected to come near
 WHY_SKIPPED = "no chromium, chromium-browser or google-chrome is installed"
 
 # Chromium reads commands from descriptor 3 and writes answers to 4.
@@ -83,7 +84,7 @@ class Browser:
         if self._session:
             message["sessionId"] = self._session
         os.write(self._commands, json.dumps(message).encode() + b"\0")
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + HANGS
         while True:
             answer = self._receive(deadline)
             if answer.get("id") == self._asked:
@@ -111,9 +112,12 @@ class Browser:
         height: int = 900,
         dark: bool = False,
         scripts: bool = True,
-        wait: float = 30,
     ) -> None:
-        """Open a page at a size and theme, and wait until it says that it is drawn."""
+        """Open a page at a size and theme, and wait until it says that it is drawn.
+
+        Raises:
+            AssertionError: When a script raised before that.
+        """
         self.events.clear()
         self.width = width
         self.ask("Emulation.setScriptExecutionDisabled", value=not scripts)
@@ -127,12 +131,14 @@ class Browser:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.ask("Emulation.setEmulatedMedia", features=[scheme])
         self.ask("Page.navigate", url=page.as_uri())
-        deadline = time.monotonic() + wait
+        deadline = time.monotonic() + HANGS
         done = "dataset.ready === 'true'" if scripts else "querySelector('footer') !== null"
         while not self.value(
             f"document.readyState === 'complete' && document.documentElement.{done}"
         ):
-            assert time.monotonic() < deadline, f"the page was never drawn: {self.complaints()}"
+            failed = any(event["method"] == "Runtime.exceptionThrown" for event in self.events)
+            assert not failed, f"the page was never drawn: {self.complaints()}"
+            assert time.monotonic() < deadline, "the browser does not come to an end"
             time.sleep(0.05)
 
     def value(self, expression: str) -> Any:
@@ -168,7 +174,7 @@ class Browser:
         os.close(self._answers)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait(timeout=20)
+        self._process.wait(timeout=HANGS)
 
 
 def drawn(browser: Browser) -> dict[str, int]:

@@ -5,22 +5,25 @@ import signal
 import time
 from pathlib import Path
 
+import command_line
 import pytest
-
-pytestmark = pytest.mark.slow
+from command_line import HANGS
 
 OPTIONS = (
-    "--json", "--no-report", "--seeds", "0,1", "--set", "rounds=120", "--set", "latency.rounds=12",
+    "--json", "--no-report", "--seeds", "0,1", "--set", "rounds=60", "--set", "latency.rounds=12",
     "--set", 'methods=["no_delay", "first_order", "asyn_tiers"]', "--set", "cohort.fast=4",
 )  # fmt: skip
+HOLD = 50  # rounds of 360 after which a run waits for whatever is done to it
 
 
-@pytest.fixture
-def undisturbed(finish, tmp_path, experiment):
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
     """One after the other, in one process."""
-    code, _, err = finish("run", experiment, *OPTIONS, "--out", "undisturbed")
+    folder = tmp_path_factory.mktemp("undisturbed")
+    process = command_line.start(folder, "run", "quickstart", *OPTIONS, "--out", "run")
+    code, _, err = command_line.finish(process)
     assert code == 0, err
-    return tmp_path / "undisturbed"
+    return folder / "run"
 
 
 def assert_same(one: Path, two: Path) -> None:
@@ -47,7 +50,7 @@ def workers_of(pid: int) -> list[int]:
 
 def at_work(process, folder: Path) -> list[int]:
     """Wait until both workers write rounds; return them."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANGS
     while time.monotonic() < deadline:
         assert process.poll() is None, process.communicate()[1]
         lines = sum(path.read_bytes().count(b"\n") > 2 for path in folder.rglob("*.jsonl"))
@@ -58,7 +61,7 @@ def at_work(process, folder: Path) -> list[int]:
 
 
 def gone(pids: list[int]) -> bool:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + HANGS
     while time.monotonic() < deadline:
         left = [pid for pid in pids if Path(f"/proc/{pid}/cmdline").exists()]
         # A process that has ended but that nobody has waited for has no command line.
@@ -68,21 +71,23 @@ def gone(pids: list[int]) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_the_same_numbers(finish, tmp_path, experiment, undisturbed):
     code, out, err = finish("run", experiment, *OPTIONS, "--out", "three", "--jobs", "3")
     assert code == 0, err
     assert '"affected_accuracy"' in out
-    assert "asyn_tiers seed 1 round 120/120" in err
+    assert "asyn_tiers seed 1 round 60/60" in err
     assert_same(undisturbed, tmp_path / "three")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_workers_end_with_their_parent(start, finish, tmp_path, experiment, undisturbed, end):
     arguments = ("run", experiment, *OPTIONS, "--out", "ended", "--jobs", "2")
-    process = start(*arguments)
+    process = start(*arguments, hold=HOLD)
     workers = at_work(process, tmp_path / "ended")
     process.send_signal(end)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=HANGS)
     assert gone(workers)
     if end == signal.SIGKILL:
         assert process.returncode == -signal.SIGKILL
@@ -97,11 +102,12 @@ def test_workers_end_with_their_parent(start, finish, tmp_path, experiment, undi
     assert_same(undisturbed, tmp_path / "ended")
 
 
+@pytest.mark.slow
 def test_workers_end_also_within_a_long_round(start, tmp_path, experiment):
     """They have nothing to tell for minutes, and yet must not outlive the lock of their parent."""
     arguments = ("run", experiment, *OPTIONS, "--set", "local.epochs=1000000", "--out", "long")
     process = start(*arguments, "--jobs", "2")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANGS
     while time.monotonic() < deadline:
         workers = workers_of(process.pid)
         # Starting takes about 2 seconds of their time; what comes after is the first round.
@@ -124,26 +130,28 @@ def seconds_of(pid: int) -> float:
 def test_ctrl_c_in_a_terminal_while_workers_start(start, tmp_path, experiment):
     """It reaches the workers too, which then know of no handler yet."""
     arguments = ("run", experiment, *OPTIONS, "--out", "early", "--jobs", "2")
-    process = start(*arguments, start_new_session=True)
+    process = start(*arguments, hold=HOLD, start_new_session=True)
     while not (workers := workers_of(process.pid)):
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=HANGS)
     assert process.returncode == 1
     assert "Go on with: unstale run" in err
     assert "Traceback" not in err, err
     assert gone(workers)
 
 
+@pytest.mark.slow
 def test_a_lost_worker_is_said_and_nothing_is_lost(
     start, finish, tmp_path, experiment, undisturbed
 ):
     arguments = ("run", experiment, *OPTIONS, "--out", "lost", "--jobs", "2")
-    process = start(*arguments)
+    process = start(*arguments, hold=HOLD)
     workers = at_work(process, tmp_path / "lost")
     os.kill(workers[0], signal.SIGKILL)
-    _, err = process.communicate(timeout=30)
+    command_line.release(tmp_path)
+    _, err = process.communicate(timeout=HANGS)
     assert process.returncode == 1
     assert "A worker of this run should live" in err
     assert "Traceback" not in err, err
@@ -153,12 +161,13 @@ def test_a_lost_worker_is_said_and_nothing_is_lost(
     assert_same(undisturbed, tmp_path / "lost")
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_one_part_stops_all(start, finish, tmp_path, experiment):
     arguments = ("run", experiment, *OPTIONS, "--out", "bad", "--jobs", "2")
-    process = start(*arguments)
+    process = start(*arguments, hold=HOLD)
     at_work(process, tmp_path / "bad")
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=30)
+    process.communicate(timeout=HANGS)
     damaged = next((tmp_path / "bad" / "rounds").rglob("*.jsonl"))
     damaged.write_text("not a record\n" + damaged.read_text())
     code, _, err = finish(*arguments, "--resume")

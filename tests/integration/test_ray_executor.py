@@ -110,7 +110,7 @@ def test_ray_gives_the_same_numbers(tmp_path):
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=600,
         )
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(answer.read_text())

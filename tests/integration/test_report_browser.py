@@ -4,34 +4,19 @@ Skipped, with the reason, where no browser is installed.
 """
 
 import json
-import runpy
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fake_run import write_fake_run
+from headless import BROWSER, HANGS, SIZES, WHY_SKIPPED, Browser, drawn, overflow
 
 from unstale.report import write_report
 
-_headless = runpy.run_path(str(Path(__file__).with_name("headless.py")))
-Browser, drawn, overflow, SIZES = (
-    _headless[name] for name in ("Browser", "drawn", "overflow", "SIZES")
-)
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(_headless["BROWSER"] is None, reason=_headless["WHY_SKIPPED"]),
+    pytest.mark.skipif(BROWSER is None, reason=WHY_SKIPPED),
 ]
-
-write_fake_run = runpy.run_path(str(Path(__file__).parents[1] / "unit" / "report" / "fake_run.py"))[
-    "write_fake_run"
-]
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    opened = Browser(tmp_path_factory.mktemp("profile"))
-    yield opened
-    opened.close()
 
 
 @pytest.fixture(scope="module")
@@ -199,7 +184,7 @@ def test_charts_are_drawn_again_when_the_screen_turns(browser: Browser, report: 
         "[...document.querySelectorAll('.plot > svg')].every((svg) =>"
         " Math.abs(svg.viewBox.baseVal.width - svg.parentNode.clientWidth) <= 1)"
     )
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + HANGS
     while not browser.value(fits):
         assert time.monotonic() < deadline, "charts kept their old width"
         time.sleep(0.05)
@@ -282,7 +267,7 @@ def test_a_faulty_page_would_be_noticed(browser: Browser, report: Path, tmp_path
     broken = tmp_path / "broken.html"
     broken.write_text(page.replace('data-kind="clients"', 'data-kind="none"'))
     with pytest.raises(AssertionError, match=r"never drawn.*TypeError"):
-        browser.open(broken, wait=1)
+        browser.open(broken)
     broken.write_text(page.replace("<footer>", "<script>window.pwned = 1</script><footer>"))
     browser.open(broken)
     assert browser.value("typeof window.pwned") == "undefined"

@@ -1,7 +1,5 @@
 """Opens the report of a run on real clients in headless Chromium."""
 
-import runpy
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,18 +7,14 @@ import pytest
 from unstale.report import write_report
 
 pytest.importorskip("flwr")
-_headless = runpy.run_path(str(Path(__file__).with_name("headless.py")))
-Browser, drawn, overflow, SIZES = (
-    _headless[name] for name in ("Browser", "drawn", "overflow", "SIZES")
-)
+from headless import BROWSER, SIZES, WHY_SKIPPED, Browser, drawn, overflow
+from logged_run import write_logged_run
+
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(_headless["BROWSER"] is None, reason=_headless["WHY_SKIPPED"]),
+    pytest.mark.skipif(BROWSER is None, reason=WHY_SKIPPED),
 ]
 
-write_logged_run = runpy.run_path(
-    str(Path(__file__).parents[1] / "unit" / "flower" / "logged_run.py")
-)["write_logged_run"]
 ALWAYS = {"seconds", "staleness", "conversions", "fallbacks", "refusals"}
 ALWAYS |= {"fit_curves", "fit_loss", "fit_iterations"}
 # What a page may lack, and the chart that leads it.
@@ -29,13 +23,6 @@ RUNS = {
     "under way, nobody says what is affected": ({"affected": False, "reached": 23}, {"accuracy"}),
     "never evaluated": ({"affected": False, "evaluate": False}, set()),
 }
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    opened = Browser(tmp_path_factory.mktemp("profile"))
-    yield opened
-    opened.close()
 
 
 @pytest.mark.parametrize("run", RUNS)

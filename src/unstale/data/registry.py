@@ -7,7 +7,7 @@ from unstale.data.roots import locate
 from unstale.data.source import Source
 from unstale.errors import ConfigError, DataError, UnknownNameError
 
-_SOURCES: dict[str, Source] = {}
+SOURCES: dict[str, Source] = {}
 
 
 def register(name: str, source: Source, *, force: bool = False) -> None:
@@ -33,17 +33,17 @@ def register(name: str, source: Source, *, force: bool = False) -> None:
     """
     if not name:
         raise ConfigError("The name of a data set should not be empty. Found ''. Pass a name.")
-    if name in _SOURCES and not force:
+    if name in SOURCES and not force:
         raise ConfigError(
             f"The name of a data set should be new. Found '{name}', which is registered. "
             f"Choose another name or pass force=True."
         )
-    _SOURCES[name] = source
+    SOURCES[name] = source
 
 
 def names() -> tuple[str, ...]:
     """Return the names of all data sets, in the order in which they were registered."""
-    return tuple(_SOURCES)
+    return tuple(SOURCES)
 
 
 def find_source(name: str) -> Source:
@@ -52,9 +52,9 @@ def find_source(name: str) -> Source:
     Raises:
         UnknownNameError: If there is none.
     """
-    if name not in _SOURCES:
-        raise UnknownNameError("The data set", name, _SOURCES)
-    return _SOURCES[name]
+    if name not in SOURCES:
+        raise UnknownNameError("The data set", name, SOURCES)
+    return SOURCES[name]
 
 
 def load(name: str, root: str | Path | None = None) -> Dataset:

@@ -81,7 +81,8 @@ def run_side_by_side(
                 # Its part is done: the next one, or no more.
                 worker = cast(Connection, ready)
                 if waiting:
-                    worker.send(waiting.pop(0))
+                    with _lost_worker_is_said():
+                        worker.send(waiting.pop(0))
                 else:
                     at_work.remove(worker)
     finally:
@@ -105,14 +106,8 @@ def _start(setting: Setting) -> tuple[Connection, SpawnProcess]:
 
 def _hear(worker: Connection, progress: Progress) -> bool:
     """Take one message of a worker; tell whether it goes on with its part."""
-    try:
+    with _lost_worker_is_said():
         told: Told | str = worker.recv()
-    except (EOFError, ConnectionError) as error:
-        raise RunError(
-            "A worker of this run should live until its part is done. One ended by itself: killed, "
-            "or out of memory. What was done is kept; go on with --resume, with fewer --jobs if "
-            "memory is short."
-        ) from error
     if not isinstance(told, str):
         label, seed, line = told
         progress.advance(label, seed, Round.from_json(line))
@@ -121,6 +116,19 @@ def _hear(worker: Connection, progress: Progress) -> bool:
     if kind == "done":
         return False
     raise ConfigError(message) if kind == "config" else RunError(message)
+
+
+@contextmanager
+def _lost_worker_is_said() -> Iterator[None]:
+    """Raise a RunError where a worker does not answer any more."""
+    try:
+        yield
+    except (EOFError, ConnectionError) as error:
+        raise RunError(
+            "A worker of this run should live until its part is done. One ended by itself: killed, "
+            "or out of memory. What was done is kept; go on with --resume, with fewer --jobs if "
+            "memory is short."
+        ) from error
 
 
 @contextmanager

@@ -17,7 +17,7 @@ _LOG = logging.getLogger(__name__)
 _PATIENCE = 0.5
 
 # A pull that took longer was held up by an upload (or a node that only seems to upload).
-_STALLED = 60.0
+STALLED = 60.0
 
 
 class PushPull:
@@ -109,7 +109,7 @@ class PushPull:
         if node_id is None:
             return reply
         swallowed = reply.has_error() and reply.error.code == MESSAGE_UNAVAILABLE
-        if pull.seconds > _STALLED or (pull.after and swallowed):
+        if pull.seconds > STALLED or (pull.after and swallowed):
             self._pulled_alone.add(node_id)
         if pull.after is None or not swallowed:
             return reply

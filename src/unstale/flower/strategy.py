@@ -40,7 +40,7 @@ from unstale.flower.rounds import Asking, EvaluateFn, mean_evaluation, mean_metr
 from unstale.flower.run_log import RunLog
 from unstale.flower.session import Session, restored_or_none, restored_server
 from unstale.flower.work import Arrival
-from unstale.methods import Method
+from unstale.methods import Compensator, Method
 from unstale.server import Server, ServerSettings
 from unstale.training import check_model
 
@@ -59,7 +59,7 @@ class Unstale(Strategy):
     Args:
         model: The global model; lends its structure and its initial weights.
         server: The server's settings: method, local training, history, limits, and so on. A
-            method alone, by name or as `unstale.method(name, ...)` makes it, stands for
+            method alone (a name, a `Method` or a compensator) stands for
             `ServerSettings(method=...)`.
         cohort: How many nodes are asked: `fraction_train` and the other terms of FedAvg.
         close: When a round closes.
@@ -98,7 +98,7 @@ class Unstale(Strategy):
     def __init__(
         self,
         model: nn.Module,
-        server: ServerSettings | Method | str = "unweighted",
+        server: ServerSettings | Method | Compensator | str = "unweighted",
         *,
         cohort: Cohort = Cohort(),  # noqa: B008  (these four are frozen)
         close: ClosePolicy = ClosePolicy(),  # noqa: B008
@@ -109,7 +109,7 @@ class Unstale(Strategy):
         tensorboard: bool | str | Path = False,
         about: Mapping[str, Any] | None = None,
     ) -> None:
-        if isinstance(server, str | Method):
+        if isinstance(server, str | Method | Compensator):
             server = ServerSettings(method=server)
         for name, value, wanted in (
             ("model", model, nn.Module),

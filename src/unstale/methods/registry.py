@@ -186,15 +186,25 @@ def method(name: str, **settings: Any) -> Method:
     return Method(compensator, aggregator, name, settings, spec.delayed)
 
 
-def as_method(value: str | Method) -> Method:
-    """Return a method given by name or as it is."""
+def as_method(value: "str | Method | Compensator") -> Method:
+    """Return a method: as it is, by its name, or a compensator with FedAvg.
+
+    Example:
+        >>> from unstale import Drop
+        >>> as_method(Drop(5)).compensator
+        Drop(max_staleness=5)
+    """
+    from unstale.methods.base import Compensator
+
     if isinstance(value, Method):
         return value
     if isinstance(value, str):
         return method(value)
+    if isinstance(value, Compensator) and not isinstance(value, type):
+        return Method(value)
     raise ConfigError(
-        f"`method` should be a name or a method object, as `method(name, ...)` makes it. "
-        f"Found {value!r}."
+        "`method` should be a name, a method as `method(name, ...)` makes it, or a compensator "
+        f"such as `Convert(...)`. Found {value!r}."
     )
 
 

@@ -15,7 +15,7 @@ Builder = Callable[..., nn.Module]
 """``builder(input_shape, num_classes, *, setting=default, …)``: returns a model. Keyword-only
 parameters are the settings of the model. Raises ConfigError for arguments it cannot handle."""
 
-_BUILDERS: dict[str, Builder] = {}
+BUILDERS: dict[str, Builder] = {}
 
 
 def register(name: str, builder: Builder, *, force: bool = False) -> None:
@@ -40,17 +40,17 @@ def register(name: str, builder: Builder, *, force: bool = False) -> None:
     """
     if not name:
         raise ConfigError("The name of a model should not be empty. Found ''. Pass a name.")
-    if name in _BUILDERS and not force:
+    if name in BUILDERS and not force:
         raise ConfigError(
             f"The name of a model should be new. Found '{name}', which is registered. "
             f"Choose another name or pass force=True."
         )
-    _BUILDERS[name] = builder
+    BUILDERS[name] = builder
 
 
 def names() -> tuple[str, ...]:
     """Return the names of all models, in the order in which they were registered."""
-    return tuple(_BUILDERS)
+    return tuple(BUILDERS)
 
 
 def build(
@@ -82,9 +82,9 @@ def build(
         >>> sum(weight.numel() for weight in lenet.parameters())
         21840
     """
-    if name not in _BUILDERS:
-        raise UnknownNameError("The model", name, _BUILDERS)
-    builder = _BUILDERS[name]
+    if name not in BUILDERS:
+        raise UnknownNameError("The model", name, BUILDERS)
+    builder = BUILDERS[name]
     shape = tuple(input_shape)
     if not shape or not all(_is_count(size) for size in shape):
         raise ConfigError(

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from unstale.run_folder.schema import Nodes as Nodes
+from unstale.run_folder.schema import Nodes
 
 
 @dataclass(frozen=True, slots=True)

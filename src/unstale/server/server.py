@@ -41,7 +41,8 @@ class Server:
 
     Args:
         model: The global model, with its initial weights.
-        method: A method by name, or a `Method` from `unstale.method(name, ...)`.
+        method: A method by name, a `Method` from `unstale.method(name, ...)`, or a compensator
+            such as `Convert(...)`, whose updates are combined by FedAvg.
         local: The training recipe that clients run.
         compensator: How stale updates are compensated, instead of `method`.
         aggregator: How updates are combined, instead of `method`.
@@ -70,7 +71,7 @@ class Server:
     def __init__(
         self,
         model: nn.Module,
-        method: str | Method | None = None,
+        method: str | Method | Compensator | None = None,
         *,
         local: LocalSpec | None = None,
         compensator: Compensator | None = None,
@@ -433,8 +434,10 @@ class Server:
 
 
 def _chosen(
-    method: str | Method | None, compensator: Compensator | None, aggregator: Aggregator | None
-) -> str | Method:
+    method: str | Method | Compensator | None,
+    compensator: Compensator | None,
+    aggregator: Aggregator | None,
+) -> str | Method | Compensator:
     if compensator is None and aggregator is None:
         return "unweighted" if method is None else method
     if method is not None:

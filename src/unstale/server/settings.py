@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from unstale.executors import Background, Executor
 from unstale.inversion import InputSpec
-from unstale.methods import Method, as_method
+from unstale.methods import Compensator, Method, as_method
 from unstale.server.checks import Limits
 from unstale.server.history import HistorySpec
 from unstale.training import LocalSpec
@@ -21,8 +21,9 @@ class ServerSettings:
         'first_order'
     """
 
-    method: str | Method = "unweighted"
-    """A method by name, or a `Method` from `unstale.method(name, ...)`."""
+    method: str | Method | Compensator = "unweighted"
+    """A method by name, a `Method` from `unstale.method(name, ...)`, or a compensator such as
+    `Convert(...)`, whose updates are combined by FedAvg."""
     local: LocalSpec = field(default_factory=LocalSpec)
     """The training recipe that clients run."""
     history: HistorySpec = field(default_factory=HistorySpec)

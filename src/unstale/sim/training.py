@@ -55,15 +55,16 @@ def train_cohort(
     for _, group in groupby(by_size, key=lambda i: len(work[i].x)):
         members = list(group)
         for i, delta in zip(
-            members, _train_stacked(model, [work[i] for i in members], spec), strict=True
+            members, train_stacked(model, [work[i] for i in members], spec), strict=True
         ):
             deltas[i] = delta
     return deltas
 
 
-def _train_stacked(
+def train_stacked(
     model: nn.Module, work: Sequence[Work], spec: LocalSpec
 ) -> list[dict[str, Tensor]]:
+    """Train clients with equally many examples at once; return their updates."""
     # In the model's order: weights that were read back from disk come in any order, and what
     # a recorded graph returns has its own.
     names = [name for name, _ in model.named_parameters()]

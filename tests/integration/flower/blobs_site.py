@@ -1,19 +1,17 @@
 """A site for the app of blobs, whose nodes are light, so that processes can die often."""
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from deployment import PROBE, Program, Site, Value, wait_until
-from marked_processes import marked
+from deployment import HANGS, PROBE, Program, Site, Value, wait_until
 from records import Records
 
+from marked_processes import marked
+
 BLOBS = Path(__file__).parent / "blobs_app"
-sys.path += [str(BLOBS), str(PROBE)]
 
 
 class BlobsSite(Site):
@@ -51,7 +49,7 @@ def open_blobs_site(
 def run_blobs(site: Site, records: Records, **config: Value) -> str:
     """Start a run that begins in a folder, or goes on with what it holds; return its id."""
     # Two of three nodes close a round, which a slow one does not hold up.
-    settled: dict[str, Value] = {"close_fraction": 0.6, **config}
+    settled: dict[str, Value] = {"close_fraction": 0.6, "close_deadline": HANGS, **config}
     return site.run(BLOBS, folder=str(records.folder), trace=str(records.trace), **settled)
 
 
@@ -66,14 +64,14 @@ def seen(records: Records, kind: str) -> list[dict[str, Any]]:
     return records.events(kind) if (records.folder / "events.jsonl").exists() else []
 
 
-def wait_for_version(records: Records, wanted: int, seconds: float = 300) -> None:
+def wait_for_version(records: Records, wanted: int) -> None:
     """Return as soon as a round is finished."""
-    wait_until(lambda: version(records) >= wanted, seconds, f"version {wanted}", every=0.02)
+    wait_until(lambda: version(records) >= wanted, f"version {wanted}", every=0.02)
 
 
-def wait_for_server_app(site: Site, seconds: float = 120) -> None:
+def wait_for_server_app(site: Site) -> None:
     """Return as soon as a ServerApp's process is there."""
-    wait_until(lambda: bool(marked(site.mark, "flwr-serverapp")), seconds, "a ServerApp")
+    wait_until(lambda: bool(marked(site.mark, "flwr-serverapp")), "a ServerApp", every=0.02)
 
 
 def give_order(records: Records, partition: int, order: str) -> None:
@@ -102,9 +100,3 @@ def assert_sequence(records: Records) -> None:
     versions_of = records.version_of()
     done = {(w["node"], versions_of.get(w["received"])) for w in records.work() if "sent" in w}
     assert set(accepted) <= done, "nobody did that work"
-
-
-def seconds_of(records: Records) -> float:
-    """Return how long the quickest round has taken so far; a guess before the second."""
-    times = [e["time"] for e in seen(records, "version")]
-    return min((b - a for a, b in pairwise(times)), default=3.0)

@@ -1,13 +1,9 @@
 """Flower's own processes, where it is installed."""
 
 import importlib.util
-import sys
 from pathlib import Path
 
 import pytest
-
-# Both are scripts, not packages: the harness beside the tests, and the example that it runs.
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[3] / "examples" / "flower")]
 
 
 def pytest_collection_modifyitems(items):

@@ -17,8 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-if __name__ == "__main__":  # as conftest.py does for tests
-    sys.path.append(str(Path(__file__).parents[3] / "examples" / "flower"))
+if __name__ == "__main__":  # as pytest's `pythonpath` does for tests
+    HERE = Path(__file__).parent
+    sys.path += map(str, [HERE.parents[1], HERE / "blobs_app", HERE / "probing_app"])
+    sys.path.append(str(HERE.parents[2] / "examples" / "flower"))
 
 from blobs_site import (
     assert_sequence,
@@ -29,9 +31,10 @@ from blobs_site import (
     version,
     wait_for_version,
 )
-from deployment import Program, Site, Value, three_nodes, wait_until
-from marked_processes import marked
+from deployment import HANGS, Program, Site, Value, three_nodes, wait_until
 from records import Records
+
+from marked_processes import marked, watch_this_process
 
 SLOW = 2  # the last of three partitions
 AT_LENGTH = 200  # rounds of a run that is watched for a while and then stopped
@@ -47,12 +50,11 @@ def serverapp_killed(folder: Path) -> str:
         wait_for_version(records, 2)
         site.kill_server_app()
         killed = time.monotonic()
-        wait_until(lambda: not marked(site.mark, "flwr-serverapp"), 20, "the end of the ServerApp")
         done = version(records)
         run_blobs(site, records, num_rounds=AT_LENGTH)
         wait_for_version(records, done + 1)
         again = time.monotonic() - killed
-        wait_until(lambda: site.status(dead) == "finished:failed", 200, "the dead run's end", 1)
+        wait_until(lambda: site.status(dead) == "finished:failed", "the dead run's end", 1)
         failed = time.monotonic() - killed
         stop(site)
         assert [node.process.poll() for node in nodes] == [None] * 3
@@ -76,13 +78,13 @@ def superlink_killed(folder: Path) -> str:
         wait_for_work(records, SLOW)
         site.kill_superlink()
         killed = time.monotonic()
-        wait_until(lambda: not marked(site.mark, "flwr-serverapp"), 200, "the end of its ServerApp")
+        wait_until(lambda: not marked(site.mark, "flwr-serverapp"), "the end of its ServerApp")
         ended = time.monotonic() - killed
         done = version(records)
         site.start_superlink()
         run_blobs(site, records, num_rounds=AT_LENGTH)
         wait_for_version(records, done + 4)
-        wait_until(lambda: site.status(dead) == "finished:failed", 200, "the dead run's end", 1)
+        wait_until(lambda: site.status(dead) == "finished:failed", "the dead run's end", 1)
         stop(site)
         assert [node.process.poll() for node in nodes] == [None] * 3
     (resumed,) = records.events("resumed")
@@ -109,7 +111,7 @@ def superlink_killed_in_process_isolation(folder: Path) -> str:
         killed = time.monotonic()
         site.start_superlink()
         outage = time.monotonic() - killed
-        status = site.wait(run, 500)
+        status = site.wait(run)
         assert status == "finished:completed", site.log_of(run)
         assert [node.process.poll() for node in nodes] == [None] * 3
     assert_sequence(records)
@@ -141,8 +143,8 @@ def supernode_killed_without_key(folder: Path) -> str:
         again = site.start_node(configs[SLOW])
         again.wait_for("SuperNode ID: ")
         back = time.monotonic() - killed
-        wait_until(lambda: accepted_of(records, again.node_id) > 0, 300, "its first update", 0.5)
-        wait_until(lambda: bool(seen(records, "failed")), 200, "the end of its work", 0.5)
+        wait_until(lambda: accepted_of(records, again.node_id) > 0, "its first update", 0.5)
+        wait_until(lambda: bool(seen(records, "failed")), "the end of its work", 0.5)
         gone = time.monotonic() - killed
         rounds = version(records) - at
         stop(site)
@@ -173,10 +175,10 @@ def supernode_killed_with_key(folder: Path) -> str:
         killed, at = time.monotonic(), version(records)
         again, refused = start_until_let_in(site, configs[SLOW], f"node{SLOW}")
         back = time.monotonic() - killed
-        wait_until(lambda: bool(seen(records, "failed")), 200, "the end of its work", 0.5)
+        wait_until(lambda: bool(seen(records, "failed")), "the end of its work", 0.5)
         gone = time.monotonic() - killed
         rounds = version(records) - at
-        wait_until(lambda: accepted_of(records, again.node_id) > 0, 300, "its first update", 0.5)
+        wait_until(lambda: accepted_of(records, again.node_id) > 0, "its first update", 0.5)
         stop(site)
     assert_sequence(records)
     assert again.node_id == nodes[SLOW].node_id
@@ -230,9 +232,9 @@ def client_fails(folder: Path, how: str) -> str:
         node = nodes[unlucky]
         give_order(records, unlucky, how)
         run_blobs(site, records, num_rounds=AT_LENGTH)
-        wait_until(lambda: bool(seen(records, "failed")), 300, "the end of its work", 0.1)
+        wait_until(lambda: bool(seen(records, "failed")), "the end of its work", 0.1)
         at = version(records)
-        wait_until(lambda: accepted_of(records, node.node_id) > 0, 300, "its next update", 0.1)
+        wait_until(lambda: accepted_of(records, node.node_id) > 0, "its next update", 0.1)
         stop(site)
         assert node.process.poll() is None
     assert_sequence(records)
@@ -255,11 +257,9 @@ def began_lost_work(records: Records, node: Program) -> float:
     return min(began)
 
 
-def start_until_let_in(
-    site: Site, config: dict[str, Value], key: str, seconds: float = 200
-) -> tuple[Program, int]:
+def start_until_let_in(site: Site, config: dict[str, Value], key: str) -> tuple[Program, int]:
     """Start a SuperNode again and again; return the one that was let in, and refusals."""
-    end, refused = time.monotonic() + seconds, 0
+    end, refused = time.monotonic() + HANGS, 0
     while time.monotonic() < end:
         node = site.start_node(config, key=key)
         try:
@@ -269,7 +269,7 @@ def start_until_let_in(
             refused += 1
             continue
         return node, refused
-    raise TimeoutError(f"It should be let in within {seconds} s.")
+    raise TimeoutError(f"It was not let in for {HANGS:.0f} s.")
 
 
 def wait_for_work(records: Records, partition: int) -> dict[str, Any]:
@@ -280,7 +280,7 @@ def wait_for_work(records: Records, partition: int) -> dict[str, Any]:
         found[:] = [w for w in records.work() if w["partition"] == partition and "sent" not in w]
         return bool(found)
 
-    wait_until(works, 200, f"work of partition {partition}")
+    wait_until(works, f"work of partition {partition}")
     return found[0]
 
 
@@ -292,7 +292,6 @@ def kill_node(site: Site, node: Program) -> None:
 def stop(site: Site) -> None:
     """Stop the run, so that its records can be read."""
     site.kill_server_app()
-    wait_until(lambda: not marked(site.mark, "flwr-serverapp"), 20, "the end of the ServerApp")
 
 
 def accepted_of(records: Records, node_id: int) -> int:
@@ -319,6 +318,7 @@ def ids(nodes: list[Program]) -> set[str]:
 
 def main(names: list[str]) -> None:
     """Run rows and print what was seen."""
+    watch_this_process()
     for name in names or ROWS:
         row, began = ROWS[name], time.monotonic()
         print(f"{name}: {(row.__doc__ or '').strip()}", flush=True)

@@ -19,14 +19,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from marked_processes import MARK, kill, kill_all, marked
 from records import Records
 
 import unstale
+from marked_processes import MARK, kill, kill_all, marked
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "flower"
 PROBE = Path(__file__).parent / "probing_app"
 Value = bool | int | float | str
+HANGS = 600.0  # seconds after which a test gives up; none is expected to come near
 
 
 def quiet_environment(folder: Path, mark: str) -> dict[str, str]:
@@ -65,16 +66,16 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_until(holds: Callable[[], bool], seconds: float, what: str, every: float = 0.1) -> None:
+def wait_until(holds: Callable[[], bool], what: str, every: float = 0.1) -> None:
     """Return as soon as `holds()` is true.
 
     Raises:
-        TimeoutError: When it is not within `seconds`.
+        TimeoutError: When it seems never to be.
     """
-    end = time.monotonic() + seconds
+    end = time.monotonic() + HANGS
     while not holds():
         if time.monotonic() > end:
-            raise TimeoutError(f"{what} should hold within {seconds} s.")
+            raise TimeoutError(f"Waited {HANGS:.0f} s for {what}.")
         time.sleep(every)
 
 
@@ -89,7 +90,7 @@ class Program:
         """Return all that it has written."""
         return self.log.read_text(errors="replace")
 
-    def wait_for(self, text: str, seconds: float = 180) -> None:
+    def wait_for(self, text: str) -> None:
         """Return as soon as it has written `text`; fail if it ends before."""
 
         def said() -> bool:
@@ -99,7 +100,7 @@ class Program:
                 raise RuntimeError(f"It ended with {self.process.returncode}:\n{self.text()}")
             return False
 
-        wait_until(said, seconds, f"'{text}' in {self.log.name}")
+        wait_until(said, f"'{text}' in {self.log.name}")
 
     @property
     def node_id(self) -> int:
@@ -223,11 +224,11 @@ class Site:
             lines.append(f'root-certificates = "{self.certificates / "ca.crt"}"')
         config.write_text("\n".join([*lines, ""]))
 
-    def flwr(self, *arguments: object, seconds: float = 180) -> str:
+    def flwr(self, *arguments: object) -> str:
         """Run `flwr ARGUMENTS` to its end and return what it printed."""
         done = subprocess.run(
             ["flwr", *map(str, arguments)], env=self.environment, cwd=self.folder,
-            capture_output=True, text=True, timeout=seconds, stdin=subprocess.DEVNULL, check=False,
+            capture_output=True, text=True, timeout=HANGS, stdin=subprocess.DEVNULL, check=False,
         )  # fmt: skip
         if done.returncode:
             raise RuntimeError(f"flwr {arguments} ended with {done.returncode}: {done.stdout}"
@@ -251,19 +252,21 @@ class Site:
 
     def run_probe(self, records: Records, **config: Value) -> str:
         """Start a run of the probing app that leaves `records`."""
-        return self.run(PROBE, folder=str(records.folder), trace=str(records.trace), **config)
+        # A round closes when the fast nodes have answered, however slow this machine is.
+        settled: dict[str, Value] = {"close_deadline": HANGS, **config}
+        return self.run(PROBE, folder=str(records.folder), trace=str(records.trace), **settled)
 
     def status(self, run: str) -> str:
         """Return how a run stands, such as `running` or `finished:completed`."""
         answer = self.flwr("ls", "site", "--run-id", run, "--format", "json")
         return str(json.loads(answer)["runs"][0]["status"])
 
-    def wait(self, run: str, seconds: float = 600) -> str:
+    def wait(self, run: str) -> str:
         """Wait until a run has ended, and return how."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + 2 * HANGS
         while not (status := self.status(run)).startswith("finished"):
             if time.monotonic() > end:
-                raise TimeoutError(f"The run stands at '{status}' after {seconds} s.")
+                raise TimeoutError(f"The run stands at '{status}' after {2 * HANGS:.0f} s.")
             # It ends with the run, and costs less than asking again and again.
             follower = self.start("flwr", "log", run, "site", "--stream")
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -279,11 +282,12 @@ class Site:
     # --- kill -9 ------------------------------------------------------------------------
 
     def kill_server_app(self) -> None:
-        """Kill the ServerApp's process."""
+        """Kill the ServerApp's process and wait until it is gone."""
         pids = marked(self.mark, "flwr-serverapp")
         if not pids:
             raise RuntimeError("A ServerApp should be running. Found none.")
         kill(pids)
+        wait_until(lambda: not marked(self.mark, "flwr-serverapp"), "the end of the ServerApp")
 
     def kill_superlink(self) -> None:
         """Kill the SuperLink's process alone and wait until its port is free again."""

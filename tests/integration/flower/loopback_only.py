@@ -121,7 +121,7 @@ def main(arguments: list[str]) -> int:
         return 1
     if arguments[:1] == ["--command"]:
         return watch(arguments[1:])
-    return watch([sys.executable, "-m", "pytest", "--runslow", "-q", *(arguments or TESTS)])
+    return watch([sys.executable, "-m", "pytest", "--all", "-q", *(arguments or TESTS)])
 
 
 def loopback_is_all() -> bool:

@@ -12,7 +12,7 @@ DOCS = Path(__file__).parents[3] / "docs" / "crashes.md"
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param("clientapp_raises", marks=pytest.mark.long),
+        "clientapp_raises",
         "superlink_killed_in_process_isolation",
     ],
 )

@@ -1,6 +1,5 @@
 """The example under examples/flower: what its README says, its data, and its scripts."""
 
-import contextlib
 import difflib
 import json
 import os
@@ -72,12 +71,12 @@ def test_lenet_gets_images_that_are_large_enough():
     assert model(x).shape == (len(y), 10)
 
 
-def run_script(name, folder, *arguments, seconds=600):
+def run_script(name, folder, *arguments):
     """Run a script of the example; return its exit code, its output, and what it left behind."""
-    from deployment import wait_until
-    from marked_processes import MARK, kill_all, marked
+    from deployment import HANGS, wait_until
 
     import unstale
+    from marked_processes import MARK, kill_all, marked
 
     mark = secrets.token_hex(8)
     # Not in the test's own folder: the paths of Ray's sockets may have 107 characters only.
@@ -96,12 +95,11 @@ def run_script(name, folder, *arguments, seconds=600):
         done = subprocess.run(
             ["bash", EXAMPLE / name, *arguments], env=environment, cwd=folder, check=False,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, timeout=seconds,
+            text=True, timeout=HANGS,
         )  # fmt: skip
         # A SuperLink tells its SuperExec to end, and does not wait for it.
-        with contextlib.suppress(TimeoutError):
-            wait_until(lambda: not marked(mark), 30, "no process")
-        left = [*marked(mark), *os.listdir(temporary)]
+        wait_until(lambda: not marked(mark), "the end of all processes")
+        left = os.listdir(temporary)
     finally:
         kill_all(mark)
         shutil.rmtree(temporary)
@@ -136,7 +134,7 @@ def test_a_run_that_fails_is_no_success(tmp_path):
     assert not left
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [[], ["--plain"]], ids=["tls", "plain"])
 def test_deployment_by_one_command(tmp_path, mode):
     code, out, left = run_script(

@@ -37,7 +37,7 @@ def watched(*addresses):
     if not namespaces_are_allowed():
         pytest.skip("needs unshare, ip and strace, and to be allowed to use them")
     command = [sys.executable, SCRIPT, "--command", sys.executable, "-c", CLIENT, *addresses]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     return done.returncode, done.stdout
 
 

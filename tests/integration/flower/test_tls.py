@@ -9,7 +9,7 @@ LATE = 2
 
 
 def test_registered_nodes_train_and_strangers_are_turned_away(tmp_path, certificates):
-    from deployment import open_site, three_nodes
+    from deployment import HANGS, open_site, three_nodes
     from make_certificates import make_certificates
     from records import Records, assert_matched_and_converted
 
@@ -30,7 +30,7 @@ def test_registered_nodes_train_and_strangers_are_turned_away(tmp_path, certific
         records = Records(tmp_path / "run", tmp_path / "trace")
         run = site.run_probe(records, num_rounds=ROUNDS)
         for what, stranger in strangers.items():
-            assert stranger.process.wait(180) != 0, what
+            assert stranger.process.wait(HANGS) != 0, what
             assert "SuperNode ID" not in stranger.text(), what
             assert "Exit Code: 305" in stranger.text(), what
         assert site.wait(run) == "finished:completed", site.log_of(run)

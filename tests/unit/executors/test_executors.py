@@ -114,7 +114,6 @@ def test_results_and_errors_come_back_in_order(two_processes):
     assert two_processes.map(threads, 2, [0]) == [1]
 
 
-@pytest.mark.slow
 def test_a_worker_that_dies_is_an_outcome_and_the_next_round_goes_on():
     with us.Processes(workers=1, threads=2) as executor:
         with pytest.raises(WorkerError, match="died"):
@@ -129,8 +128,7 @@ class Broken(us.Inline):
         raise WorkerError("A worker process died: here")
 
 
-def test_lost_workers_leave_the_updates_as_they_came(monkeypatch):
-    monkeypatch.setattr(SETTINGS.__class__, "_fault", lambda *_: pytest.fail("nothing to judge"))
+def test_lost_workers_leave_the_updates_as_they_came():
     params = {"weight": torch.zeros(2, 2), "bias": torch.zeros(2)}
     update = us.Update("a", 0, {n: torch.ones_like(p) for n, p in params.items()}, 4)
     view = us.ServerView(

@@ -51,7 +51,7 @@ def _clouds(monkeypatch):
         return data.Dataset("tiny-clouds", x[:80], y[:80], x[80:], y[80:], names, -9.0, 9.0)
 
     source = data.Source("made up", (data.Layout(read),))
-    monkeypatch.setitem(registry._SOURCES, "tiny-clouds", source)
+    monkeypatch.setitem(registry.SOURCES, "tiny-clouds", source)
 
 
 class Recorder:

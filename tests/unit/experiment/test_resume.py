@@ -1,6 +1,7 @@
 """Whatever stops a run, it ends with the numbers of an undisturbed one."""
 
 import logging
+import shutil
 
 import pytest
 
@@ -108,16 +109,18 @@ def test_stopped_while_saving(run_tiny, undisturbed, monkeypatch):
     assert numbers(run_tiny("a")) == undisturbed
 
 
-@pytest.mark.parametrize("function", ["save_tensors", "_remove_all_but_final"])
-def test_killed_at_the_end_of_a_method(function, run_tiny, undisturbed, monkeypatch):
+@pytest.mark.parametrize(
+    "at", [(method_run, "save_tensors"), (shutil, "rmtree")], ids=["final model", "clearing up"]
+)
+def test_killed_at_the_end_of_a_method(at, run_tiny, undisturbed, monkeypatch):
     class Killed(BaseException):
         pass
 
-    def kill(*_):
+    def kill(*_, **__):
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(method_run, function, kill)
+        patch.setattr(*at, kill)
         with pytest.raises(Killed):
             run_tiny("a", checkpoint_seconds=0)
     rounds = []

@@ -1,11 +1,6 @@
-"""Tests are imported by path, without packages; what they share is found so."""
-
-import sys
-from pathlib import Path
+"""What Flower expects of a process in which it makes messages."""
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture

@@ -160,7 +160,7 @@ class PretendGrid(Grid):
             work = self.work.get(message_id)
             if work and self.clock.now >= work.ready_at:
                 event = self.uploading.get(work.message.metadata.dst_node_id)
-                assert event is None or event.wait(20), "the test lets go of every upload"
+                assert event is None or event.wait(600), "the test lets go of every upload"
             if work is None or self.clock.now >= work.expires_at:
                 gone = message(SUPERLINK)
                 gone.metadata.__dict__["_message_id"] = message_id

@@ -123,7 +123,7 @@ def test_without_a_crash_the_check_holds(tmp_path):
     assert check(tmp_path, server) > 0
 
 
-@pytest.mark.parametrize("part", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in (1, 2, 3))])
+@pytest.mark.parametrize("part", range(4))
 def test_killed_at_every_change_of_the_disk(part, tmp_path):
     total = calls_of_a_run(tmp_path / "whole")
     assert total > 100

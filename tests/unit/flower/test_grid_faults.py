@@ -111,7 +111,7 @@ def test_an_upload_that_takes_long_stops_neither_the_others_nor_the_deadline():
     assert 10 <= clock.now - before < 10.5
     upload.set()
     grid.uploading[A].set()
-    until = time.monotonic() + 10
+    until = time.monotonic() + 600
     while late.working() and time.monotonic() < until:
         late.poll()
     assert train(late) == {A: 1, C: 3}

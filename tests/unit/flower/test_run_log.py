@@ -1,10 +1,9 @@
 import json
 import logging
-import runpy
-from pathlib import Path
 
 import pytest
 import torch
+from logged_run import told_of, write_logged_run
 from torch import nn
 
 import unstale as us
@@ -12,9 +11,6 @@ from unstale.errors import RunError
 from unstale.flower.run_log import RunLog
 from unstale.report import read_run, write_report
 from unstale.run_folder import RunFolder
-
-_logged = runpy.run_path(str(Path(__file__).with_name("logged_run.py")))
-write_logged_run = _logged["write_logged_run"]
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +20,7 @@ def _no_waiting_for_the_disk(monkeypatch):
 
 def add(log, *rounds):
     for t in rounds:
-        told = _logged["told_of"](t)
+        told = told_of(t)
         log.round(told.pop("report"), **told)
 
 

@@ -1,19 +1,16 @@
 import dataclasses
 import logging
-import runpy
-from pathlib import Path
 
 import pytest
+from logged_run import SLOW, told_of
+from logged_run import report as report_of
 
 from unstale.flower.round_line import round_line
 from unstale.flower.server_log import MAX_TOLD, join_flowers_log, log_lines, log_round
 
-_logged = runpy.run_path(str(Path(__file__).with_name("logged_run.py")))
-SLOW = _logged["SLOW"]
-
 
 def line(t=21, **changes):
-    told = {**_logged["told_of"](t), **changes}
+    told = {**told_of(t), **changes}
     return round_line(told.pop("report"), **told)
 
 
@@ -36,10 +33,10 @@ def test_a_round_in_which_a_late_update_is_converted():
 
 
 def test_what_needs_attention_is_a_warning():
-    found = line(21, refused=[("77", "not_finite", "Found NaN.")], report=_logged["report"](21))
+    found = line(21, refused=[("77", "not_finite", "Found NaN.")], report=report_of(21))
     assert warnings(found) == ["  refused: 77, not_finite: Found NaN."]
     assert warnings(line(21)) == [f"  fell back: {SLOW}: not trusted: 3.1 times as large"]
-    idle = line(3, report=_logged["report"](3, changed=False))
+    idle = line(3, report=report_of(3, changed=False))
     assert warnings(idle) == ["  no update could be used: the weights stay as they are"]
     assert warnings(line(3)) == []
 

@@ -132,7 +132,7 @@ def test_late_updates_are_converted_while_rounds_go_on_and_survive_a_resume(tmp_
 
     busy = threading.Event()
     with us.Background() as background:
-        background.submit(lambda _, items: [busy.wait(30) for _ in items], None, None)
+        background.submit(lambda _, items: [busy.wait(600) for _ in items], None, None)
         start(begun(background), grid(), rounds=3)
         last = of_kind(tmp_path / "run", "version")[-1]
         assert ["4", 0] in last["updates"]
@@ -144,7 +144,7 @@ def test_late_updates_are_converted_while_rounds_go_on_and_survive_a_resume(tmp_
             grid(),
             rounds=5,
             resume=True,
-            evaluate_fn=lambda *_: background.wait(timeout=30) and None,
+            evaluate_fn=lambda *_: background.wait(timeout=600) and None,
         )
     versions = of_kind(tmp_path / "run", "version")
     assert versions[-1]["awaiting_fit"] == []

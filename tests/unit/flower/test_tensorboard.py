@@ -1,20 +1,17 @@
 import dataclasses
-import runpy
 import sys
-from pathlib import Path
 
 import pytest
+from logged_run import told_of, write_logged_run
 
 from unstale.errors import ConfigError
 from unstale.flower.round_line import round_line
 from unstale.flower.run_log import RunLog
 from unstale.flower.tensorboard import Scalars, check_installed
 
-_logged = runpy.run_path(str(Path(__file__).with_name("logged_run.py")))
-
 
 def line(t, **changes):
-    told = {**_logged["told_of"](t), **changes}
+    told = {**told_of(t), **changes}
     return round_line(told.pop("report"), **told)
 
 
@@ -126,4 +123,4 @@ def test_its_absence_is_told_before_anything_runs(tmp_path):
 
 @pytest.mark.usefixtures("_absent")
 def test_without_the_wish_nothing_is_needed(tmp_path):
-    _logged["write_logged_run"](tmp_path / "run", rounds=2)
+    write_logged_run(tmp_path / "run", rounds=2)

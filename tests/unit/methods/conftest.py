@@ -1,15 +1,10 @@
 """A server in the smallest: three weights, and a past that is a dict."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
+from late_world import LateWorld
 
 import unstale as us
-
-sys.path.insert(0, str(Path(__file__).parent))
-from late_world import LateWorld
 
 
 @pytest.fixture

@@ -82,12 +82,14 @@ def test_a_setting_of_the_wrong_type_is_a_config_error_and_not_met_later(name, s
         us.method(name, **settings)
 
 
-def test_as_method_takes_a_name_or_a_method_only():
+def test_as_method_takes_a_name_a_method_or_a_compensator():
     ready = us.method("drop", max_staleness=3)
     assert as_method(ready) is ready
     assert as_method("drop") == us.method("drop")
-    with pytest.raises(ConfigError, match="a name or a method object"):
-        as_method(us.Drop(3))
+    assert as_method(us.Drop(3)) == us.Method(us.Drop(3), us.FedAvg())
+    for wrong in (us.Drop, us.FedAvg(), 3, None):
+        with pytest.raises(ConfigError, match="or a compensator"):
+            as_method(wrong)
 
 
 @pytest.mark.usefixtures("_restored")

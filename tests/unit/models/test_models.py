@@ -24,7 +24,7 @@ IDS = [f"{name}-{'x'.join(map(str, shape))}" for name, shape, _, _ in CASES]
 
 @pytest.fixture(autouse=True)
 def _own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_BUILDERS", dict(registry._BUILDERS))
+    monkeypatch.setattr(registry, "BUILDERS", dict(registry.BUILDERS))
 
 
 def inputs(shape: tuple[int, ...], batch: int = 3) -> torch.Tensor:

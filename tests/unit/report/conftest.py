@@ -1,16 +1,14 @@
 """Fake run folders for the report's tests."""
 
-import runpy
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fake_run import write_fake_run
+from fake_run import write_surrogates as write_surrogates_into
 
 from unstale.report import read_run
 from unstale.report.context import Context
-
-_fake = runpy.run_path(str(Path(__file__).with_name("fake_run.py")))
-_write_fake_run = _fake["write_fake_run"]
 
 
 @pytest.fixture
@@ -18,7 +16,7 @@ def fake_run(tmp_path: Path) -> Callable[..., Path]:
     """Write a run folder; takes what `write_fake_run` takes."""
 
     def write(name: str = "run", **settings: object) -> Path:
-        return _write_fake_run(tmp_path / name, **settings)
+        return write_fake_run(tmp_path / name, **settings)
 
     return write
 
@@ -26,13 +24,13 @@ def fake_run(tmp_path: Path) -> Callable[..., Path]:
 @pytest.fixture
 def write_surrogates() -> Callable[..., Path]:
     """Write surrogates into a fake run folder."""
-    return _fake["write_surrogates"]
+    return write_surrogates_into
 
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of the usual size, for reading only."""
-    return _write_fake_run(tmp_path_factory.mktemp("runs") / "finished")
+    return write_fake_run(tmp_path_factory.mktemp("runs") / "finished")
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from unstale.errors import RunError
 from unstale.report import read_run
 from unstale.report.html import build_page
 from unstale.report.html.count_tables import MAX_NODES
-from unstale.report.nodes import Nodes, count_late, histories
+from unstale.report.nodes import count_late, histories
 from unstale.report.png import draw_plots
-from unstale.run_folder.schema import RefusedReply
+from unstale.run_folder.schema import Nodes, RefusedReply
 
 
 def node(found, name):

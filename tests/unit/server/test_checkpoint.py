@@ -88,7 +88,7 @@ def test_a_client_of_any_name_can_be_saved(tmp_path):
     server.save(tmp_path)
     loaded = us.Server.load(tmp_path)
     assert loaded.to_tree()[0]["tickets"] == server.to_tree()[0]["tickets"]
-    assert set(loaded._state.aggregator["tier_of"]) == set(names)
+    assert set(loaded.to_tree()[0]["aggregator"]["tier_of"]) == set(names)
 
 
 def files_of(path):

@@ -36,7 +36,7 @@ def test_memory_grows_with_open_tickets_and_not_with_rounds():
     assert [s["versions"] for s in sizes[701:1500]] == [4] * 799  # three tickets and the current
     assert sizes[-1] == {"versions": 3, "bytes": 3 * BYTES, "on_disk": 0}
     # What is remembered of who answered is small too: one stretch for two thousand answers.
-    assert server._tickets.to_json()["answered"]["fast"]["stretches"] == [[0, 1999]]
+    assert server.to_tree()[0]["tickets"]["answered"]["fast"]["stretches"] == [[0, 1999]]
 
 
 def test_where_nobody_checks_out_the_last_versions_stay_up_to_the_cap():

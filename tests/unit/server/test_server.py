@@ -115,7 +115,9 @@ class Noise(Stateless):
 
 def test_what_a_method_draws_depends_on_seed_and_version_alone(model, tmp_path):
     def draw(server, rounds):
-        return [(server.step(), server._state.compensator["drawn"])[1] for _ in range(rounds)]
+        return [
+            (server.step(), server.to_tree()[0]["compensator"]["drawn"])[1] for _ in range(rounds)
+        ]
 
     whole = draw(us.Server(model, compensator=Noise(), seed=1), 4)
     assert len(set(whole)) == 4
@@ -175,3 +177,11 @@ def test_load_says_what_it_needs(model, tmp_path):
     assert us.Server.load(tmp_path, local=spec).local is spec
     with pytest.raises(CheckpointError, match="weight"):
         us.Server.load(tmp_path, nn.Linear(3, 1), local=spec)
+
+
+def test_a_compensator_alone_is_a_method():
+    given = us.Convert(inversion=us.Inversion(sparsity=0))
+    for server in (us.Server(nn.Linear(2, 1), given), us.Server(nn.Linear(2, 1), method=given)):
+        assert server.method == us.Method(given)
+    with pytest.raises(ConfigError, match="or a compensator such as"):
+        us.Server(nn.Linear(2, 1), us.Convert)

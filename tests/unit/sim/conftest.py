@@ -1,8 +1,5 @@
 """Tiny data and simulations that take milliseconds."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from torch import nn
@@ -14,9 +11,6 @@ from unstale.sim import Scenario, ScenarioSpec, Simulation
 from unstale.sim.latency import NoLatency
 from unstale.sim.partition import OneClass
 from unstale.training.local import LocalSpec
-
-# Tests are imported by path, without packages; `engine_rounds` is found so.
-sys.path.insert(0, str(Path(__file__).parent))
 
 CLASSES, FEATURES = 4, 6
 

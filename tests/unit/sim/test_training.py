@@ -133,7 +133,7 @@ def test_by_device_when_not_told(make_model, monkeypatch):
     def refuse(*_):
         raise AssertionError("a CPU cohort should not be stacked")
 
-    monkeypatch.setattr(training, "_train_stacked", refuse)
+    monkeypatch.setattr(training, "train_stacked", refuse)
     model = make_model().double()
     assert len(train_cohort(model, cohort(model, [3, 3]), LocalSpec())) == 2
     with pytest.raises(AssertionError, match="stacked"):

@@ -7,10 +7,10 @@ from version t arrives: it compares that update with the estimate it made for ve
 `patience` consecutive comparisons with $E_1 > E_2$ the client switches back; the current
 version is its switching point $t_s$. From then on its updates are
 
-$$ \gamma\,e + (1-\gamma)\,s, \qquad \gamma = \max(0, 1 - \frac{t - t_s}{a\,t_s}), $$
+$$ \gamma\,e + (1-\gamma)\,s, \qquad \gamma = 1 - \frac{t - t_s}{a\,t_s}, $$
 
 with the estimate e, the stale update s and the window a = 0.1: γ falls from 1 to 0 within
-a tenth of the rounds before the switch.
+a tenth of the rounds before the switch, and stays at 0.
 
 A client that works on one model at a time starts its next work shortly after its update
 arrived, so there may be no update from version t itself. Then an update from up to

@@ -175,7 +175,7 @@ def test_a_run_goes_on_bit_by_bit_from_what_was_saved(tmp_path):
         server, seen = play(
             slow_server(us.method("convert", inversion=inversion)), 9, [], save=save
         )
-        ends.append((server.params, seen, server._state.compensator))
+        ends.append((server.params, seen, server.to_tree()[0]["compensator"]))
     (whole, notes, state), (pieces, again, restored) = ends
     assert all(torch.equal(whole[n], pieces[n]) for n in whole)
     assert notes == again

@@ -293,7 +293,7 @@ def test_sketches_survive_save_and_load_and_decide_as_before(tmp_path):
             server = us.Server.load(tmp_path, model)
         for client, label in (("c", 1), ("d", 2)):
             server.submit(us.Update(client, 0, shaped(of_class(label, client, 3050)), 10))
-        kept = server._state.compensator["sketches"]["0"]
+        kept = server.to_tree()[0]["compensator"]["sketches"]["0"]
         ends.append((kept, [(n.kind, n.client_id, n.detail) for n in server.step().notes]))
     (whole, notes), (loaded, again) = ends
     assert whole.shape == (2, SIZE)

@@ -1,11 +1,6 @@
-"""Makes `waiting_world` importable, and a gate that is open in the end."""
-
-import sys
-from pathlib import Path
+"""An executor that waits at a gate, which is open in the end."""
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 from waiting_world import Gated
 
 

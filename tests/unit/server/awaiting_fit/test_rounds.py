@@ -24,6 +24,7 @@ from unstale.executors import WorkerError
 from unstale.inversion import convert_many
 from unstale.methods import Stateless
 from unstale.methods.conversion import ConvertAll
+from unstale.server.history import History
 
 
 def test_rounds_go_on_and_it_joins_when_it_is_ready(gated):
@@ -43,7 +44,7 @@ def test_rounds_go_on_and_it_joins_when_it_is_ready(gated):
         assert server.weights_of(0) is not None, "its base is kept while it is held"
         assert server.weights_of(2) is None
         gated.open.set()
-        assert background.wait(20)
+        assert background.wait(600)
         now, current = server.version, server.params
         report = step(server)
     assert (report.awaiting_fit, sorted(report.staleness)) == (0, [0, now])
@@ -71,7 +72,7 @@ def test_what_is_ready_by_the_next_step_gives_the_numbers_of_a_conversion_in_it(
             for update in stale:
                 server.submit(update)
                 if background is not None:
-                    assert background.wait(20)
+                    assert background.wait(600)
             assert len(server.awaiting_fit) == (2 if background else 0)
         lines.append(step(server).to_json())
         for line in lines:
@@ -136,13 +137,13 @@ def test_of_each_client_one_is_fitted_at_a_time_and_starts_from_the_one_before(g
         assert server.awaiting_fit == [("s", 0), ("s", 1), ("t", 2)]
         assert background.waiting == 2
         gated.open.set()
-        assert background.wait(20)
+        assert background.wait(600)
         report = step(server)
         assert kinds(report) == [("converted", 0)]
         assert kinds(report, "t") == [("converted", 2)]
         assert (report.awaiting_fit, server.awaiting_fit) == (1, [("s", 1)])
         left = server.surrogates()["s"]
-        assert background.wait(20)
+        assert background.wait(600)
         report = step(server)
     assert kinds(report) == [("converted", 1)]
     (note,) = [n for n in report.notes if n.client_id == "s"]
@@ -180,7 +181,7 @@ def test_a_fit_that_failed_leaves_the_update_as_it_came(gated, error, word, capl
         stale = work(server, "s")
         step(server)
         server.submit(stale)
-        assert background.wait(20)
+        assert background.wait(600)
         report = step(server)
         (note,) = [n for n in report.notes if n.client_id == "s"]
         assert (note.kind, note.detail["did"]) == ("fallback", "keep")
@@ -194,7 +195,7 @@ def test_a_fit_that_failed_leaves_the_update_as_it_came(gated, error, word, capl
         again = work(server, "s")
         step(server)
         server.submit(again)
-        assert background.wait(20)
+        assert background.wait(600)
         assert kinds(step(server)) == [("converted", again.base_version)]
     assert "failed" in caplog.text
 
@@ -208,7 +209,7 @@ def test_what_the_user_has_to_mend_is_raised_by_the_step():
         stale = work(server, "s")
         step(server)
         server.submit(stale)
-        assert background.wait(20)
+        assert background.wait(600)
         before = server.version
         with pytest.raises(ConfigError):
             server.step()
@@ -230,7 +231,7 @@ def test_a_background_that_is_closed_leaves_the_work_to_the_step(gated):
     step(server)
     for update in stale:
         server.submit(update)
-    assert gated.begun.wait(20)
+    assert gated.begun.wait(600)
     background.close(timeout=0.01)
     report = step(server)
     assert kinds(report, "s2") == [("converted", 0)], "it had not begun"
@@ -272,13 +273,13 @@ def test_a_step_that_failed_can_be_taken_again(monkeypatch):
         stale = work(server, "s")
         step(server)
         server.submit(stale)
-        assert background.wait(20)
+        assert background.wait(600)
 
         def full(*_):
             raise OSError("no space left")
 
         with monkeypatch.context() as patched:
-            patched.setattr(server._history, "advance", full)
+            patched.setattr(History, "advance", full)
             with pytest.raises(OSError, match="no space"):
                 server.step()
         assert server.awaiting_fit == [("s", 0)]
@@ -298,7 +299,7 @@ def test_the_cap_on_versions_does_not_lose_what_waits(gated):
             step(server)
         assert server.weights_of(0) is None
         gated.open.set()
-        assert background.wait(20)
+        assert background.wait(600)
         assert kinds(step(server)) == [("converted", 0)], "its fit has what it needs"
 
 
@@ -313,13 +314,13 @@ def test_a_client_that_begins_anew_at_once_still_measures_estimates(gated):
         second = work(server, "s")  # from version 4
         step(server)
         gated.open.set()
-        assert background.wait(20)
+        assert background.wait(600)
         report = step(server)  # joins at version 5: the estimate is for that one
         assert kinds(report) == [("converted", 0)]
         for _ in range(4):
             step(server)
         server.submit(second)
-        assert background.wait(20)
+        assert background.wait(600)
         report = step(server)
     assert ("measured", 4) in kinds(report)
     (note,) = [n for n in report.notes if n.kind == "measured"]

@@ -26,7 +26,7 @@ class Gated(us.Inline):
 
     def map(self, work, shared, items):
         self.begun.set()
-        assert self.open.wait(20)
+        assert self.open.wait(600)
         self.seen += [asked.request for part in items for asked in part]
         if self.error is not None:
             raise self.error

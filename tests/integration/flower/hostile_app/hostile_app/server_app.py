@@ -39,7 +39,7 @@ def main(grid: Grid, context: Context) -> None:
         build_model(),
         us.ServerSettings("unweighted", limits=us.Limits(max_norm=100.0, max_examples=1000)),
         cohort=Cohort(min_available_nodes=3),
-        close=ClosePolicy(deadline=120),  # every node's reply is waited for
+        close=ClosePolicy(deadline=600),  # every node's reply is waited for
         folder=str(config["folder"]),
     )
     strategy.start(grid=grid, num_rounds=int(config["num-rounds"]), evaluate_fn=evaluate)
