@@ -3,8 +3,7 @@
 Knows tensors and local training, nothing of federated learning.
 """
 
-from unstale.inversion.convert import convert, convert_many
-from unstale.inversion.estimate import estimate_many
+from unstale.inversion.convert import convert, convert_many, estimate_many
 from unstale.inversion.fit import fit_many
 from unstale.inversion.request import Conversion, Fit, Request
 from unstale.inversion.settings import Inversion, preset

@@ -1,16 +1,25 @@
-"""convert: estimates the update that a client would send today from a stale one."""
+"""Conversion: the update that a client would send today, estimated from a stale one.
 
+Its first half, the fit of a surrogate, is in `fit.py`: it needs nothing of today's weights
+and may be computed ahead. Its second half is here: each surrogate is trained from them.
+"""
+
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from unstale.inversion.estimate import estimate_many
 from unstale.inversion.fit import fit_many
-from unstale.inversion.request import Conversion, Request, Sent, check_requests
+from unstale.inversion.request import Conversion, Fit, Request, Sent, check_requests
 from unstale.inversion.settings import Inversion
 from unstale.inversion.surrogate import InputSpec, Surrogate
-from unstale.params import Params
+from unstale.inversion.target import size_fault
+from unstale.inversion.unroll import one_by_one, stacked, unroller
+from unstale.params import Params, flatten
 from unstale.training.local import LocalSpec
+from unstale.training.model_checks import trainable_names
 
 
 def convert(
@@ -94,3 +103,117 @@ def convert_many(
     check_requests(model, requests, current)
     fits = fit_many(model, requests, local=local, inputs=inputs, settings=settings)
     return estimate_many(model, requests, fits, current=current, local=local, settings=settings)
+
+
+def estimate_many(
+    model: nn.Module,
+    requests: Sequence[Request],
+    fits: Sequence[Fit],
+    *,
+    current: Params,
+    local: LocalSpec,
+    settings: Inversion,
+) -> list[Conversion]:
+    """Estimate each fresh update by training its surrogate from today's weights.
+
+    Where there is no surrogate, or the estimate is absurd, the update is kept as it came and
+    `Conversion.ok` is false.
+    """
+    found: dict[int, Conversion] = {}
+    kinds: dict[tuple[LocalSpec, int], list[tuple[int, Surrogate]]] = {}
+    for i, (request, fit) in enumerate(zip(requests, fits, strict=True)):
+        if fit.surrogate is None:
+            found[i] = _failed(request, fit, fit.reason)
+        else:
+            recipe = settings.local_for(local, request.num_examples)
+            kinds.setdefault((recipe, len(fit.surrogate)), []).append((i, fit.surrogate))
+    for (recipe, _), members in kinds.items():
+        for first in range(0, len(members), settings.at_once):
+            group = members[first : first + settings.at_once]
+            surrogates = [surrogate for _, surrogate in group]
+            began = time.perf_counter()
+            estimates = _trained(model, [current] * len(group), surrogates, recipe)
+            if settings.residual:
+                bases = [requests[i].base for i, _ in group]
+                fitted = _trained(model, bases, surrogates, recipe)
+                estimates = [
+                    with_residual(estimate, fit, requests[i].delta)
+                    for estimate, fit, (i, _) in zip(estimates, fitted, group, strict=True)
+                ]
+            seconds = (time.perf_counter() - began) / len(group)
+            for (i, _), estimate in zip(group, estimates, strict=True):
+                fit = replace(fits[i], seconds=fits[i].seconds + seconds)
+                found[i] = _concluded(requests[i], fit, estimate, current)
+    return [found[i] for i in range(len(requests))]
+
+
+def with_residual(estimate: Params, fitted: Params, delta: Params) -> dict[str, Tensor]:
+    r"""Return the estimate plus the unexplained part of the update, scaled by β.
+
+    $$ \hat\Delta = U(w_t) + \beta\,(\Delta - U(w_0)), \qquad
+       \beta = \frac{\langle U(w_t), U(w_0)\rangle}{\lVert U(w_0)\rVert^2} \in [0, 1] $$
+
+    where U(w) is the change by training the surrogate from w, w_0 the client's base and w_t
+    today's weights. β is the share of the explained part that is left at w_t: 1 without
+    staleness, so that the update then comes out as it came, and 0 where nothing is left.
+
+    Example:
+        >>> one = {"w": torch.tensor([1.0, 0.0])}
+        >>> with_residual(one, one, {"w": torch.tensor([1.0, 0.2])})["w"]
+        tensor([1.0000, 0.2000])
+    """
+    a, b = flatten(estimate), flatten(fitted)
+    size = b @ b
+    share = ((a @ b) / size).clamp(0, 1) if size > 0 else torch.zeros_like(size)
+    return {n: e + share * (delta[n].to(e) - fitted[n]) for n, e in estimate.items()}
+
+
+def _trained(
+    model: nn.Module, starts: Sequence[Params], surrogates: Sequence[Surrogate], local: LocalSpec
+) -> list[dict[str, Tensor]]:
+    """Return the change by training every surrogate from its start."""
+    names = trainable_names(model)
+    count = len(starts)
+    like = starts[0][names[0]]
+    x = torch.stack([s.x for s in surrogates]).to(like)
+    labels = torch.stack([s.labels for s in surrogates]).to(like)
+    if all(start is starts[0] for start in starts):
+        weights = {n: p.detach().expand(count, *p.shape) for n, p in starts[0].items()}
+    else:
+        weights = {n: torch.stack([s[n].detach() for s in starts]) for n in starts[0]}
+    trainings = stacked(model, local, weights, x, labels)
+    with torch.no_grad():
+        try:
+            vectors = unroller(model, local, x.shape, like.device)(trainings)
+        except RuntimeError:  # a layer that cannot be batched
+            vectors = one_by_one(model, local)(trainings)
+    changes = []
+    for vector, start in zip(vectors, starts, strict=True):
+        parts = dict(zip(names, vector.split([start[n].numel() for n in names]), strict=True))
+        changes.append(
+            {
+                n: parts[n].reshape(p.shape).clone() if n in parts else torch.zeros_like(p)
+                for n, p in start.items()
+            }
+        )
+    return changes
+
+
+def _concluded(
+    request: Request, fit: Fit, estimate: dict[str, Tensor], current: Params
+) -> Conversion:
+    if fault := size_fault(estimate, current):
+        return _failed(request, fit, f"the estimate is {fault}")
+    return Conversion(
+        estimate, fit.surrogate, fit.loss, fit.losses, fit.seconds, ok=True, warm=fit.warm
+    )
+
+
+def _failed(request: Request, fit: Fit, reason: str) -> Conversion:
+    finite = all(bool(torch.isfinite(d).all()) for d in request.delta.values())
+    kept = {
+        n: d.detach().clone() if finite else torch.zeros_like(d) for n, d in request.delta.items()
+    }
+    return Conversion(
+        kept, None, fit.loss, fit.losses, fit.seconds, ok=False, reason=reason, warm=fit.warm
+    )

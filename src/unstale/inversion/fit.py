@@ -1,7 +1,7 @@
 """The first half of a conversion: fitting a surrogate to each client's updates.
 
 It needs nothing of today's model, so it can be done before the round that needs it, or
-on another machine. The second half (`unstale.inversion.estimate`) is one short training.
+on another machine. The second half (`unstale.inversion.convert`) is one short training.
 """
 
 import math

@@ -13,7 +13,7 @@ from unstale.inversion import (
     estimate_many,
     fit_many,
 )
-from unstale.inversion.estimate import with_residual
+from unstale.inversion.convert import with_residual
 
 
 def of(*values):
