@@ -4,6 +4,7 @@ Updates come from strangers. Each check names what should hold, what was found
 and what to do, and has a short code by which the report counts refusals.
 """
 
+import dataclasses
 import math
 import numbers
 from collections.abc import Mapping
@@ -206,3 +207,20 @@ def _check_values(delta: Params, limits: Limits) -> Receipt | None:
                 f"server). Found {size:g}. Clip it before sending.",
             )
     return None
+
+
+def owned(update: Update, params: Params) -> Update:
+    """Return a copy of a valid update that the sender cannot change.
+
+    Its tensors are on the device of the weights, and its numbers are Python's: a checkpoint
+    cannot store NumPy's.
+    """
+    return dataclasses.replace(
+        update,
+        delta={
+            name: update.delta[name].detach().to(p.device, copy=True) for name, p in params.items()
+        },
+        base_version=int(update.base_version),
+        num_examples=int(update.num_examples),
+        weight=float(update.weight),
+    )

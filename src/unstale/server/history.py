@@ -88,6 +88,14 @@ class VersionStore:
         """Size in bytes of the weights in memory."""
         return self._bytes
 
+    def usage(self) -> dict[str, int]:
+        """Return what the report says of the history: versions, bytes in memory, on disk."""
+        return {
+            "versions": len(self.versions),
+            "bytes": self.memory_used,
+            "on_disk": self.on_disk,
+        }
+
     def put(self, version: int, params: Params) -> None:
         """Store the weights of a version; the newest always stays in memory."""
         self.drop([version])

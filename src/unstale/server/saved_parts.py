@@ -10,7 +10,7 @@ from unstale.errors import CheckpointError
 from unstale.executors import Background, Executor
 from unstale.inversion import InputSpec
 from unstale.methods import Method
-from unstale.methods.description import rebuild_method
+from unstale.methods.description import describe_method, rebuild_method
 from unstale.params import Params
 from unstale.server.checkpoint import ReadParams
 from unstale.server.checks import Limits
@@ -70,6 +70,19 @@ def readers(history: History) -> dict[int, ReadParams]:
         return read
 
     return {version: reader(version) for version in history.store.versions}
+
+
+def settings_tree(settings: ServerSettings) -> dict[str, Any]:
+    """Return the settings that a checkpoint stores; executor and background are left out."""
+    inputs = settings.inputs
+    return {
+        "method": describe_method(settings.chosen),
+        "local": recipe_tree(settings.local),
+        "history": dataclasses.asdict(settings.history),
+        "limits": dataclasses.asdict(settings.limits),
+        "inputs": None if inputs is None else dataclasses.asdict(inputs),
+        "seed": settings.seed,
+    }
 
 
 def settings_of(

@@ -16,17 +16,16 @@ from unstale.inversion import InputSpec, Surrogate
 from unstale.methods import Compensator, Method
 from unstale.methods.aggregate import Aggregator
 from unstale.methods.conversion.prefit import FitJob, fit_job_of, surrogates_of
-from unstale.methods.description import describe_method
 from unstale.params import Params, clone, params_of
 from unstale.seeding import generator
 from unstale.server.awaiting_fit import AwaitingFit
 from unstale.server.checkpoint import Checkpoints, ReadParams
-from unstale.server.checks import Limits, check_update, is_client_id, refuse, shown
+from unstale.server.checks import Limits, check_update, is_client_id, owned, refuse, shown
 from unstale.server.history import History, HistorySpec
 from unstale.server.open_work import Tickets
 from unstale.server.report import Report
-from unstale.server.saved_parts import check_fits, readers, recipe_tree, settings_of, update_tree
-from unstale.server.settings import ServerSettings
+from unstale.server.saved_parts import check_fits, readers, settings_of, settings_tree, update_tree
+from unstale.server.settings import ServerSettings, chosen_method
 from unstale.server.step import ServerState, initial_state, step
 from unstale.training.local import LocalSpec
 from unstale.training.model_checks import check_model
@@ -49,11 +48,9 @@ class Server:
         history: How many earlier versions are kept, and where.
         limits: Limits on the updates that clients may send.
         inputs: Shape, bounds and number of classes of the model's inputs; needed by `convert`.
-        executor: Computes conversions in parallel; by default they are computed in this
-            process. It is not saved in checkpoints, and the caller closes it.
-        background: Fits the surrogates of stale updates while rounds go on, so that no round
-            waits for them; by default they are fitted in the step. It is not saved in
-            checkpoints, and the caller closes it.
+        executor: Computes conversions in parallel; None for this process. The caller closes it.
+        background: Fits surrogates while rounds go on, so that no round waits for them; None
+            to fit them in the step. The caller closes it. Neither is saved in checkpoints.
         seed: Seed of the method's random draws.
 
     Example:
@@ -84,7 +81,7 @@ class Server:
         seed: int = 0,
     ) -> None:
         settings = ServerSettings(
-            _chosen(method, compensator, aggregator),
+            chosen_method(method, compensator, aggregator),
             local or LocalSpec(),
             history or HistorySpec(),
             limits or Limits(),
@@ -171,11 +168,6 @@ class Server:
         return clone(self._state.params)
 
     @property
-    def history_spec(self) -> HistorySpec:
-        """How many earlier versions are kept, and where."""
-        return self._history.spec
-
-    @property
     def outstanding(self) -> list[int]:
         """The versions that clients have checked out and not yet answered, oldest first."""
         with self._lock:
@@ -193,10 +185,7 @@ class Server:
             return self._history.get(version)
 
     def surrogates(self) -> dict[str, Surrogate]:
-        """Return the surrogates of the clients; empty for methods without surrogates.
-
-        Do not modify them: the next fits start from them.
-        """
+        """Return the clients' surrogates, from which their next fits start; do not modify them."""
         with self._lock:
             return surrogates_of(self.method.compensator, self._state.compensator)
 
@@ -231,8 +220,7 @@ class Server:
 
         Args:
             update: The update of a client.
-            checked: Whether `check` of this server has accepted the same update. Then only
-                what may have changed since is checked: whether it is repeated.
+            checked: Whether `check` has accepted it; then only repetition is checked.
         """
         with self._lock:
             receipt = None
@@ -250,24 +238,11 @@ class Server:
             if receipt is not None:
                 self._refused[receipt.code] += 1
                 return receipt
-            key = (update.client_id, int(update.base_version))
-            # A copy on the device of the weights: the sender may change its tensors later.
-            own = {
-                name: update.delta[name].detach().to(p.device, copy=True)
-                for name, p in self._state.params.items()
-            }
-            # Python numbers: a checkpoint cannot store NumPy's.
-            taken = dataclasses.replace(
-                update,
-                delta=own,
-                base_version=key[1],
-                num_examples=int(update.num_examples),
-                weight=float(update.weight),
-            )
+            taken = owned(update, self._state.params)
             stale = taken.staleness(self.version) > 0
             if not (stale and self._awaiting.take(taken, self.version, self._fit_job)):
-                self._pending[key] = taken
-            self._tickets.answer(*key)
+                self._pending[taken.key] = taken
+            self._tickets.answer(*taken.key)
             return Receipt(True)
 
     def _fit_job(self, update: Update, since: int) -> FitJob | None:
@@ -310,27 +285,25 @@ class Server:
                 ),
             )
             # First what can fail (a full disk), so that the step can be repeated after an error.
-            kept_versions = self._kept(self._awaiting.versions(without=ready))
-            self._history.advance(result.state.version, result.state.params, kept_versions)
+            needed = self._tickets.outstanding() | self._awaiting.versions(without=ready)
+            self._history.advance(
+                result.state.version,
+                result.state.params,
+                needed if self._tickets.ever_used else None,
+            )
             refused = dict(self._refused)
             self._state = result.state
             self._pending.clear()
             self._refused.clear()
             for update in self._awaiting.drop(ready, self._fit_job):
                 self._pending[update.key] = update
-            store = self._history.store
-            kept = {
-                "versions": len(store.versions),
-                "bytes": store.memory_used,
-                "on_disk": store.on_disk,
-            }
             awaiting = None if self.background is None else len(self._awaiting)
             return dataclasses.replace(
-                result.report, refused=refused, history=kept, awaiting_fit=awaiting
+                result.report,
+                refused=refused,
+                history=self._history.store.usage(),
+                awaiting_fit=awaiting,
             )
-
-    def _kept(self, awaited: set[int]) -> set[int] | None:
-        return self._tickets.outstanding() | awaited if self._tickets.ever_used else None
 
     # --- save and load ---------------------------------------------------------------
 
@@ -349,12 +322,7 @@ class Server:
             "params": dict(self._state.params),
             "compensator": self._state.compensator,
             "aggregator": self._state.aggregator,
-            "method": describe_method(self.method),
-            "local": recipe_tree(self.local),
-            "history": dataclasses.asdict(self._history.spec),
-            "limits": dataclasses.asdict(self.limits),
-            "inputs": None if self.inputs is None else dataclasses.asdict(self.inputs),
-            "seed": self.seed,
+            **settings_tree(self.settings),
             "tickets": self._tickets.to_json(),
             "refused": dict(self._refused),
             "pending": [update_tree(update) for update in self._pending.values()],
@@ -410,9 +378,8 @@ class Server:
         settings: ServerSettings,
     ) -> "Server":
         """Return the server from the results of `to_tree`, with the given settings."""
-        state = ServerState(
-            tree["version"], tree["params"], tree["compensator"], tree["aggregator"]
-        )
+        names = ("version", "params", "compensator", "aggregator")
+        state = ServerState(*(tree[name] for name in names))
         if model is not None:
             check_model(model)
             check_fits(model, state.params)
@@ -431,16 +398,3 @@ class Server:
         ]:
             server._pending[update.key] = update
         return server
-
-
-def _chosen(
-    method: str | Method | Compensator | None,
-    compensator: Compensator | None,
-    aggregator: Aggregator | None,
-) -> str | Method | Compensator:
-    if compensator is None and aggregator is None:
-        return "unweighted" if method is None else method
-    if method is not None:
-        raise ConfigError("Server: give `method`, or `compensator` and `aggregator`, not both.")
-    parts = {"compensator": compensator, "aggregator": aggregator}
-    return Method(**{k: v for k, v in parts.items() if v is not None})  # type: ignore[arg-type]

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, field
 
+from unstale.errors import ConfigError
 from unstale.executors import Background, Executor
 from unstale.inversion import InputSpec
-from unstale.methods import Compensator, Method, as_method
+from unstale.methods import Aggregator, Compensator, Method, as_method
 from unstale.server.checks import Limits
 from unstale.server.history import HistorySpec
 from unstale.training import LocalSpec
@@ -44,3 +45,21 @@ class ServerSettings:
     def chosen(self) -> Method:
         """The method as an object, even if it was given by name."""
         return as_method(self.method)
+
+
+def chosen_method(
+    method: str | Method | Compensator | None,
+    compensator: Compensator | None,
+    aggregator: Aggregator | None,
+) -> str | Method | Compensator:
+    """Return the method that a server's arguments name; `unweighted` where they name none.
+
+    Raises:
+        ConfigError: If both a method and parts of one are given.
+    """
+    if compensator is None and aggregator is None:
+        return "unweighted" if method is None else method
+    if method is not None:
+        raise ConfigError("Server: give `method`, or `compensator` and `aggregator`, not both.")
+    parts = {"compensator": compensator, "aggregator": aggregator}
+    return Method(**{k: v for k, v in parts.items() if v is not None})  # type: ignore[arg-type]

@@ -85,7 +85,7 @@ class Simulation:
         self._lost: list[Job] = []
         # What clients hold, apart from what the server keeps: a version that the server's
         # cap has dropped is still on the devices that work on it.
-        spec = server.history_spec
+        spec = server.settings.history
         self._models = VersionStore(spec.memory_bytes, spec.folder)
 
     @property

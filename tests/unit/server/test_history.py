@@ -166,7 +166,7 @@ def test_refuses_settings_that_make_no_sense(wrong):
 def test_a_folder_may_be_a_path_and_still_be_saved(tmp_path):
     spec = us.HistorySpec(folder=Path("somewhere"))
     us.Server(nn.Linear(3, 1), history=spec).save(tmp_path)
-    assert us.Server.load(tmp_path).history_spec == us.HistorySpec(folder="somewhere")
+    assert us.Server.load(tmp_path).settings.history == us.HistorySpec(folder="somewhere")
 
 
 def test_a_version_on_disk_comes_back_with_its_names_in_order():
