@@ -118,6 +118,6 @@ def test_ray_gives_the_same_numbers(tmp_path):
     assert [params, kinds] == found["inline"], "bit by bit"
     assert kinds[2:] == [2, 3, 3, 3]
     assert found["threads"] == [[1, 42]]
-    assert "lost" in found["died"]
+    assert "A Ray worker died" in found["died"]
     assert found["after"] == [[1, 43]], "new workers take the place of lost ones"
     assert found["still"] is False, "what it started it also stopped"
