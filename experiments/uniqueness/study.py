@@ -38,7 +38,7 @@ CLASSES = 10
 STALENESS = 20
 AT = (20, 100, 200, 800)  # the rounds of the paper's table
 WINDOW = 20  # rounds from there on, over which decisions are counted
-# What is compared with the mean distance among unstale updates: thresholds to try
+# What is compared with the mean distance among fresh updates: thresholds to try
 RULES = {"ratio": (1.0, 1.02, 1.04, 1.08, 1.15), "nearest": (0.3, 0.5, 0.7, 0.8, 0.9)}
 PAPER = {20: 0.746, 100: 0.892, 200: 0.937, 800: 0.945}
 SETS: dict[str, dict[str, Any]] = {

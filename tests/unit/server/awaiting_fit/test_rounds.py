@@ -41,7 +41,7 @@ def test_rounds_go_on_and_it_joins_when_it_is_ready(gated):
             report = step(server)
             assert (report.awaiting_fit, report.arrivals) == (1, 1)
             assert report.to_json()["awaiting_fit"] == 1
-        assert server.weights_of(0) is not None, "its base is kept while it is held"
+        assert server.weights_of(0) is not None, "its base is kept while it waits"
         assert server.weights_of(2) is None
         gated.open.set()
         assert background.wait(600)
