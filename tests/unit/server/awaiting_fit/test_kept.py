@@ -49,7 +49,11 @@ def test_waiting_updates_survive_a_crash_and_count_once(tmp_path):
     (whole, params), (pieces, restored) = ends
     assert whole == pieces
     assert same(params, restored)
-    assert [(late, waiting) for late, *_, waiting in whole] == [([0, 1, 2], 1), ([0, 2], 0), ([0], 0)]
+    assert [(late, waiting) for late, *_, waiting in whole] == [
+        ([0, 1, 2], 1),
+        ([0, 2], 0),
+        ([0], 0),
+    ]
 
 
 def test_without_a_background_what_waited_takes_part_in_the_next_step(tmp_path, gated):
