@@ -17,6 +17,8 @@ NoteKind = Literal[
     "dropped",  # too stale, so it was not used
     "measured",  # compared with an earlier estimate for the same client
     "switched",  # mixed with, or used instead of, its estimate after switching back
+    "stood_in",  # made by the server in place of an absent client
+    "checked",  # its own update, compared with what the server had used in its place
     "discarded",  # the result of the whole round was not finite
 ]
 """All kinds of notes: the only list of them. The schema of a round's line refuses others."""

@@ -45,6 +45,8 @@ class Update:
     """The number of examples that the client trained on."""
     weight: float = 1.0
     """Factor on `num_examples` in the aggregation; weighting compensators lower it."""
+    stand_in: bool = False
+    """Whether the server made it in place of an absent client; no client has sent it."""
 
     @property
     def key(self) -> Key:
@@ -111,6 +113,9 @@ class ServerView:
     """The versions that `history` still has; state about others can be dropped."""
     tools: TrainingTools = field(default_factory=TrainingTools)
     """For methods that train the model on the server."""
+    absent: tuple[str, ...] = ()
+    """Clients that this round drew but that are at work or away, sorted; of none of them has an
+    update arrived in this round. A compensator may add an update for each (`Update.stand_in`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

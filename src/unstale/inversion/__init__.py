@@ -3,7 +3,13 @@
 Knows tensors and local training, nothing of federated learning.
 """
 
-from unstale.inversion.convert import convert, convert_many, estimate_many
+from unstale.inversion.convert import (
+    SurrogateTraining,
+    convert,
+    convert_many,
+    estimate_many,
+    estimate_with,
+)
 from unstale.inversion.fit import fit_many
 from unstale.inversion.request import Conversion, Fit, Request
 from unstale.inversion.settings import Inversion, preset
@@ -16,9 +22,11 @@ __all__ = [
     "Inversion",
     "Request",
     "Surrogate",
+    "SurrogateTraining",
     "convert",
     "convert_many",
     "estimate_many",
+    "estimate_with",
     "fit_many",
     "preset",
 ]

@@ -6,7 +6,7 @@ and may be computed ahead. Its second half is here: each surrogate is trained fr
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,18 @@ from unstale.inversion.unroll import one_by_one, stacked, unroller
 from unstale.params import Params, flatten
 from unstale.training.local import LocalSpec
 from unstale.training.model_checks import trainable_names
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SurrogateTraining:
+    """One surrogate to train."""
+
+    start: Params
+    """The weights that the training starts from."""
+    surrogate: Surrogate
+    """The data."""
+    local: LocalSpec
+    """The recipe for the surrogate: see `Inversion.local_for`."""
 
 
 def convert(
@@ -119,32 +131,68 @@ def estimate_many(
     Where there is no surrogate, or the estimate is absurd, the update is kept as it came and
     `Conversion.ok` is false.
     """
-    found: dict[int, Conversion] = {}
-    kinds: dict[tuple[LocalSpec, int], list[tuple[int, Surrogate]]] = {}
-    for i, (request, fit) in enumerate(zip(requests, fits, strict=True)):
-        if fit.surrogate is None:
-            found[i] = _failed(request, fit, fit.reason)
-        else:
-            recipe = settings.local_for(local, request.num_examples)
-            kinds.setdefault((recipe, len(fit.surrogate)), []).append((i, fit.surrogate))
+    return estimate_with(
+        model, requests, fits, (), current=current, local=local, settings=settings
+    )[0]
+
+
+def estimate_with(
+    model: nn.Module,
+    requests: Sequence[Request],
+    fits: Sequence[Fit],
+    others: Sequence[SurrogateTraining],
+    *,
+    current: Params,
+    local: LocalSpec,
+    settings: Inversion,
+) -> tuple[list[Conversion], list[dict[str, Tensor]]]:
+    """Estimate fresh updates as `estimate_many`, and train other surrogates in the same batches.
+
+    Returns:
+        The conversions, in the order of `requests`, and the change by each of `others`.
+    """
+    began = time.perf_counter()
+    found = {i: _failed(requests[i], fit, fit.reason) for i, fit in enumerate(fits) if not fit.ok}
+    fitted = [(i, fit.surrogate) for i, fit in enumerate(fits) if fit.surrogate is not None]
+    recipes = [settings.local_for(local, requests[i].num_examples) for i, _ in fitted]
+    pairs = list(zip(fitted, recipes, strict=True))
+    today = [SurrogateTraining(current, s, recipe) for (_, s), recipe in pairs]
+    then = [SurrogateTraining(requests[i].base, s, recipe) for (i, s), recipe in pairs]
+    trainings = [*others, *today, *(then if settings.residual else [])]
+    changes = train_surrogates(model, trainings, settings.at_once)
+    aside, changes = changes[: len(others)], changes[len(others) :]
+    estimates, explained = changes[: len(fitted)], changes[len(fitted) :]
+    if settings.residual:
+        estimates = [
+            with_residual(estimate, part, requests[i].delta)
+            for estimate, part, (i, _) in zip(estimates, explained, fitted, strict=True)
+        ]
+    seconds = (time.perf_counter() - began) / max(len(trainings), 1)
+    for (i, _), estimate in zip(fitted, estimates, strict=True):
+        fit = replace(fits[i], seconds=fits[i].seconds + seconds)
+        found[i] = _concluded(requests[i], fit, estimate, current)
+    return [found[i] for i in range(len(requests))], aside
+
+
+def train_surrogates(
+    model: nn.Module, trainings: Sequence[SurrogateTraining], at_once: int
+) -> list[dict[str, Tensor]]:
+    """Return what each training changes.
+
+    Surrogates of equal size with the same recipe are trained together, at most `at_once`.
+    """
+    changes: dict[int, dict[str, Tensor]] = {}
+    kinds: dict[tuple[LocalSpec, int], list[int]] = {}
+    for i, training in enumerate(trainings):
+        kinds.setdefault((training.local, len(training.surrogate)), []).append(i)
     for (recipe, _), members in kinds.items():
-        for first in range(0, len(members), settings.at_once):
-            group = members[first : first + settings.at_once]
-            surrogates = [surrogate for _, surrogate in group]
-            began = time.perf_counter()
-            estimates = _trained(model, [current] * len(group), surrogates, recipe)
-            if settings.residual:
-                bases = [requests[i].base for i, _ in group]
-                fitted = _trained(model, bases, surrogates, recipe)
-                estimates = [
-                    with_residual(estimate, fit, requests[i].delta)
-                    for estimate, fit, (i, _) in zip(estimates, fitted, group, strict=True)
-                ]
-            seconds = (time.perf_counter() - began) / len(group)
-            for (i, _), estimate in zip(group, estimates, strict=True):
-                fit = replace(fits[i], seconds=fits[i].seconds + seconds)
-                found[i] = _concluded(requests[i], fit, estimate, current)
-    return [found[i] for i in range(len(requests))]
+        for first in range(0, len(members), at_once):
+            group = members[first : first + at_once]
+            starts = [trainings[i].start for i in group]
+            surrogates = [trainings[i].surrogate for i in group]
+            found = _trained(model, starts, surrogates, recipe)
+            changes |= dict(zip(group, found, strict=True))
+    return [changes[i] for i in range(len(trainings))]
 
 
 def with_residual(estimate: Params, fitted: Params, delta: Params) -> dict[str, Tensor]:

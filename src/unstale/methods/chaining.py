@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from unstale.errors import ConfigError
+from unstale.methods.absence import still_absent
 from unstale.methods.base import Compensator
 from unstale.updates import Note, Outcome, ServerView, State, Update
 
@@ -50,7 +51,7 @@ class Chain:
         """Apply each part to the updates that the one before returned."""
         current, states, notes = tuple(updates), [], list[Note]()
         for part, memory in self.parts(state):
-            outcome = part.apply(current, memory, view)
+            outcome = part.apply(current, memory, still_absent(view, current))
             current = outcome.updates
             states.append(outcome.state)
             notes.extend(outcome.notes)

@@ -280,6 +280,14 @@ register(
     ),
 )
 register(
+    "memory",
+    MethodSpec(
+        "Uses a client's last update again while it is away.",
+        "Gu et al. 2021 (MIFA)",
+        "unstale.methods.memory:Memory",
+    ),
+)
+register(
     "convert",
     MethodSpec(
         "Turns stale updates into fresh ones by training on a surrogate of the client's data.",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from unstale.notes import Note, NoteKind
-from unstale.run_folder.schema import Converted, FellBack, Measured, Round
+from unstale.run_folder.schema import Checked, Converted, FellBack, Measured, Round, StoodIn
 from unstale.updates import Update
 
 
@@ -33,6 +33,8 @@ class Report:
     """Wall time of the step."""
     awaiting_fit: int | None = None
     """Accepted updates whose background fit is under way; None without a background."""
+    absent: tuple[str, ...] = ()
+    """Clients that the round drew but that were at work or away, and sent nothing in it."""
 
     @property
     def arrivals(self) -> int:
@@ -73,6 +75,9 @@ class Report:
             measured=tuple(map(_measured, self._of("measured"))),
             history=dict(self.history),
             awaiting_fit=self.awaiting_fit,
+            absent=len(self.absent),
+            stand_ins=tuple(map(_stood_in, self._of("stood_in"))),
+            checked=tuple(map(_checked, self._of("checked"))),
             seconds=self.seconds,
         )
 
@@ -103,6 +108,21 @@ def _measured(note: Note) -> Measured:
         estimate_error=_short(note.detail.get("estimate_error")),
         stale_error=_short(note.detail.get("stale_error")),
         version=note.detail.get("version", note.base_version),
+    )
+
+
+def _stood_in(note: Note) -> StoodIn:
+    detail = note.detail
+    return StoodIn(note.client_id, detail.get("age", 0), _short(detail.get("weight")) or 0.0)
+
+
+def _checked(note: Note) -> Checked:
+    detail = note.detail
+    return Checked(
+        note.client_id,
+        detail.get("age", 0),
+        _short(detail.get("error")),
+        _short(detail.get("share")),
     )
 
 

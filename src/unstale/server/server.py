@@ -3,6 +3,7 @@
 import dataclasses
 import threading
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from unstale.executors import Executor
 from unstale.executors.background import Background
 from unstale.inversion import InputSpec, Surrogate
 from unstale.methods import Compensator, Method
+from unstale.methods.absence import stood_in_for
 from unstale.methods.aggregate import Aggregator
 from unstale.methods.conversion.prefit import FitJob, fit_job_of, surrogates_of
 from unstale.params import Params, clone, params_of
@@ -189,6 +191,11 @@ class Server:
         with self._lock:
             return surrogates_of(self.method.compensator, self._state.compensator)
 
+    def stands_in_for(self) -> frozenset[str]:
+        """Return the clients that the method would stand in for now, were they absent."""
+        with self._lock:
+            return stood_in_for(self.method.compensator, self._state.compensator, self.version)
+
     def check_out(self, client_id: str) -> tuple[int, dict[str, torch.Tensor]]:
         """Return the current version and weights; the version is kept until the client answers."""
         if not is_client_id(client_id):
@@ -262,10 +269,14 @@ class Server:
         )
         return fit_job_of(self.method.compensator, update, self._state.compensator, view)
 
-    def step(self) -> Report:
+    def step(self, absent: Iterable[str] = ()) -> Report:
         """Compensate and aggregate the updates that have arrived into the next version.
 
         Updates that await their fit take part once it has ended.
+
+        Args:
+            absent: Clients that this round would have asked, had they not been at work or
+                away. Methods such as `convert` stand in for them.
         """
         with self._lock:
             ready = self._awaiting.ready()
@@ -283,6 +294,7 @@ class Server:
                     self.executor,
                     {key: made for key, (_, made) in ready.items() if made is not None},
                 ),
+                absent=absent,
             )
             # First what can fail (a full disk), so that the step can be repeated after an error.
             needed = self._tickets.outstanding() | self._awaiting.versions(without=ready)

@@ -52,6 +52,7 @@ def step(
     rng: torch.Generator,
     kept_versions: Iterable[int] = (),
     tools: TrainingTools | None = None,
+    absent: Iterable[str] = (),
 ) -> StepResult:
     """Compensate and aggregate the updates of one round.
 
@@ -64,6 +65,8 @@ def step(
         rng: The only source of randomness.
         kept_versions: The versions that `history` still has.
         tools: For methods that train the model on the server, such as `convert`.
+        absent: Clients that the round drew but that are at work or away. A client whose own
+            update has arrived is not absent, so at most one of the two is used.
 
     Returns:
         The new state, whose version is one higher, and the report. The weights stay the same
@@ -72,6 +75,7 @@ def step(
     began = time.perf_counter()
     # 1. Sort, so that the order of arrival does not change the result, not even its last bits.
     ordered = sorted(arrivals, key=lambda update: update.key)
+    missing = {*absent} - {update.client_id for update in ordered}
     view = ServerView(
         state.version,
         state.params,
@@ -80,6 +84,7 @@ def step(
         rng,
         frozenset(kept_versions),
         tools or TrainingTools(),
+        tuple(sorted(missing)),
     )
     # 2. Compensate.
     outcome = method.compensator.apply(ordered, state.compensator, view)
@@ -103,6 +108,7 @@ def step(
         notes=tuple(notes),
         updates=updates,
         changed=changed,
+        absent=view.absent,
         seconds=time.perf_counter() - began,
     )
     return StepResult(after, report)
@@ -127,7 +133,10 @@ def _only_finite(
                     "fallback",
                     update.client_id,
                     update.base_version,
-                    {"did": "keep", "reason": "the compensated update was not finite"},
+                    {
+                        "did": "keep" if original else "drop",
+                        "reason": "the compensated update was not finite",
+                    },
                 )
             )
             if original is not None:

@@ -117,7 +117,7 @@ class Simulation:
         began = time.perf_counter()
         now = self.round
         self._lose_work_of_absent(now)
-        self._hand_out(now)
+        absent = self._hand_out(now)
         arriving = [job for job in self._jobs if job.due == now]
         updates = self._train(arriving)
         truth = self._truth(arriving, now) if self.with_oracle else {}
@@ -125,7 +125,7 @@ class Simulation:
             self.server.submit(update)
         self._jobs = [job for job in self._jobs if job.due != now]
         self._forget_unused_models()
-        report = self.server.step()
+        report = self.server.step(absent)
         line = report.line()
         if self.with_oracle:
             judged = oracle.errors(truth, oracle.deltas(updates), report.updates)
@@ -158,9 +158,10 @@ class Simulation:
         self._lost += [job for job in self._jobs if not here(job.client, now)]
         self._jobs = [job for job in self._jobs if here(job.client, now)]
 
-    def _hand_out(self, now: int) -> None:
-        busy = {job.client for job in self._jobs}
-        for client in self.scenario.asked(now, busy):
+    def _hand_out(self, now: int) -> list[str]:
+        """Ask the clients of the round; return the ids of those that are at work or away."""
+        drawn = self.scenario.drawn(now, {job.client for job in self._jobs})
+        for client in drawn.asked:
             name = self.scenario.name(client)
             # Asking anew is when a server learns that earlier work was lost.
             for job in [lost for lost in self._lost if lost.client == client]:
@@ -172,6 +173,7 @@ class Simulation:
             if late and version not in self._models.versions:
                 self._models.put(version, self._current())
         self._jobs.sort()
+        return [self.scenario.name(client) for client in drawn.absent]
 
     def _train(self, jobs: Sequence[Job]) -> list[Update]:
         work = [self._work(job.client, job.version, self._model_of(job)) for job in jobs]

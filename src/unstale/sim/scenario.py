@@ -5,7 +5,7 @@ All methods of an experiment run in the same scenario.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -35,6 +35,15 @@ class ScenarioSpec:
     overlap: bool = False
     """Whether a slow client can be asked again while it works. True lets it send an update
     every round, as in the paper's experiments; False is how a real device behaves."""
+
+
+class Drawn(NamedTuple):
+    """The cohort of a round."""
+
+    asked: list[int]
+    """The clients that the server asks to train."""
+    absent: list[int]
+    """The clients that it cannot ask, because they are at work or away."""
 
 
 class Scenario:
@@ -73,15 +82,20 @@ class Scenario:
         """Return the indices of the training samples that a client holds in a round."""
         return torch.from_numpy(np.asarray(self._drift.indices(client, round), dtype=np.int64))
 
-    def asked(self, round: int, busy: set[int]) -> list[int]:
-        """Return the cohort of a round, drawn from available clients (idle, unless `overlap`)."""
+    def drawn(self, round: int, busy: set[int]) -> Drawn:
+        """Draw the cohort of a round from all clients, as if nobody were busy or away.
 
-        def can(client: int) -> bool:
+        Args:
+            round: The round, from 0.
+            busy: The clients that are at work.
+        """
+        asked: list[int] = []
+        absent: list[int] = []
+        for client in self.spec.cohort.draw(round, self.fast, self.slow, self.seed):
             idle = self.spec.overlap or client not in busy
-            return idle and self.availability.available(client, round)
-
-        fast, slow = ([c for c in pool if can(c)] for pool in (self.fast, self.slow))
-        return self.spec.cohort.draw(round, fast, slow, self.seed)
+            can = idle and self.availability.available(client, round)
+            (asked if can else absent).append(client)
+        return Drawn(asked, absent)
 
     def describe(self) -> dict[str, Any]:
         """Return latency and class counts of every client, for the report."""

@@ -2,7 +2,7 @@
 
 from unstale.methods.conversion.convert import Convert
 from unstale.methods.conversion.convert_all import ConvertAll
-from unstale.methods.conversion.settings import Budget, Switching, Uniqueness
+from unstale.methods.conversion.settings import Budget, StandIn, Switching, Uniqueness
 from unstale.methods.conversion.switching import SwitchBack, switch_back
 from unstale.methods.conversion.uniqueness import OnlyUnique, only_unique
 
@@ -11,6 +11,7 @@ __all__ = [
     "Convert",
     "ConvertAll",
     "OnlyUnique",
+    "StandIn",
     "SwitchBack",
     "Switching",
     "Uniqueness",

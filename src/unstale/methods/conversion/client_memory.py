@@ -5,6 +5,9 @@
 | `version` | base version of the newest converted update |
 | `seen` | global version at the last conversion |
 | `count` | number of conversions |
+| `num_examples`, `norm` | number of examples and norm of that update |
+| `stood_in` | how often the client was stood in for since its last update |
+| `checks` | the last comparisons of stand-ins with own updates, each as age and share |
 | `x`, `y_logits` | the surrogate, from which the next fit starts |
 | `past` | the last updates, oldest first, each with `version`, `base` and `delta` |
 """
@@ -13,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from unstale.inversion import Surrogate
-from unstale.params import Params
+from unstale.params import Params, norm
 from unstale.updates import Update
 
 Entry = Mapping[str, Any]
@@ -55,7 +58,11 @@ def remember(
     version = update.base_version
     after = {**entry, "seen": now, "count": entry.get("count", 0) + 1}
     if version >= entry.get("version", -1):
-        after["version"] = version
+        after |= {
+            "version": version,
+            "num_examples": update.num_examples,
+            "norm": float(norm(update.delta)),
+        }
         if surrogate is not None:
             after |= {"x": surrogate.x, "y_logits": surrogate.y_logits}
     if depth:

@@ -7,7 +7,7 @@ from unstale.errors import ConfigError
 from unstale.inversion import Inversion
 from unstale.methods.base import Compensator
 from unstale.methods.conversion.convert_all import ConvertAll
-from unstale.methods.conversion.settings import Budget, Switching, Uniqueness
+from unstale.methods.conversion.settings import Budget, StandIn, Switching, Uniqueness
 from unstale.methods.conversion.switching import SwitchBack
 from unstale.methods.conversion.uniqueness import OnlyUnique
 from unstale.updates import Outcome, ServerView, State, Update
@@ -16,6 +16,7 @@ _GROUPS = {
     "inversion": Inversion,
     "uniqueness": Uniqueness,
     "switching": Switching,
+    "stand_in": StandIn,
     "budget": Budget,
 }
 
@@ -49,6 +50,8 @@ class Convert:
     """Which stale updates are converted."""
     switching: Switching = field(default_factory=Switching)
     """When a client's stale updates are used again."""
+    stand_in: StandIn = field(default_factory=StandIn)
+    """When the server stands in for a client that is at work or away."""
     budget: Budget = field(default_factory=Budget)
     """Limits on the time and memory of conversions."""
     warm_start: bool = True
@@ -72,7 +75,12 @@ class Convert:
     def composed(self) -> Compensator:
         """The compensator that this one stands for: the enabled parts, nested."""
         parts: Compensator = ConvertAll(
-            self.inversion, self.budget, self.warm_start, self.max_growth, self.fallback
+            self.inversion,
+            self.stand_in,
+            self.budget,
+            self.warm_start,
+            self.max_growth,
+            self.fallback,
         )
         if self.uniqueness.enabled:
             parts = OnlyUnique(parts, self.uniqueness)

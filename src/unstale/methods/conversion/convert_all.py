@@ -1,4 +1,7 @@
-"""Conversion of all stale updates of a round, without selection or switching back."""
+"""Conversion of all stale updates of a round, without selection or switching back.
+
+It also stands in for absent clients that have a surrogate: see `stand_ins.py`.
+"""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,12 +12,12 @@ from torch import nn
 
 from unstale.errors import ConfigError
 from unstale.executors import WorkerError
-from unstale.inversion import Conversion, InputSpec, Inversion, Request, Surrogate, estimate_many
+from unstale.inversion import Conversion, InputSpec, Inversion, Request, Surrogate, estimate_with
 from unstale.methods.base import check_fallback, fall_back
-from unstale.methods.conversion import client_memory
-from unstale.methods.conversion.parallel import convert_parallel
+from unstale.methods.conversion import client_memory, stand_ins
+from unstale.methods.conversion.parallel import fit_parallel
 from unstale.methods.conversion.prefit import FitJob
-from unstale.methods.conversion.settings import Budget
+from unstale.methods.conversion.settings import Budget, StandIn
 from unstale.params import norm
 from unstale.seeding import derive
 from unstale.updates import Note, Outcome, PrefitResult, ServerView, State, Update
@@ -22,6 +25,9 @@ from unstale.updates import Note, Outcome, PrefitResult, ServerView, State, Upda
 # The loss curve is recorded at 12 iterations of cold fits, of a client's second fit and of every
 # tenth: enough for the report, without making the round's line long.
 CURVE_EVERY, CURVE_POINTS = 10, 12
+
+# What is used of an update (None drops it), and the note about it.
+Treated = tuple[Update | None, Note]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,8 @@ class ConvertAll:
 
     inversion: Inversion = field(default_factory=Inversion)
     """How surrogates are fitted."""
+    stand_in: StandIn = field(default_factory=StandIn)
+    """When the server stands in for a client that is at work or away."""
     budget: Budget = field(default_factory=Budget)
     """Limits on the time and memory of conversions."""
     warm_start: bool = True
@@ -70,16 +78,66 @@ class ConvertAll:
         return {"clients": {}}
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
-        """Convert the stale updates of a round."""
+        """Convert the stale updates of a round, and stand in for absent clients."""
         late = [i for i, u in enumerate(updates) if u.staleness(view.version) > 0]
-        if not late:
+        planned = stand_ins.plan(updates, state["clients"], view, self.stand_in)
+        if not (late or planned):
             return Outcome(tuple(updates), state)
         model, inputs = _needed(view)
-        treated: dict[int, tuple[Update | None, Note]] = {}
-        # 1. Select the updates to convert, the stalest first; prefits do not count against the
-        # budget.
+        # 1. Select the updates to convert.
         ahead = {i: made for i in late if (made := _prefit(updates[i], view)) is not None}
+        chosen, treated = self._selected(updates, late, ahead, view)
+        # 2. Fit a surrogate to each.
+        requests = {
+            i: self._request(pair, chosen.values(), state["clients"], view)
+            for i, pair in chosen.items()
+            if i not in ahead
+        }
+        seconds = self.budget.round_seconds
+        fits = {i: made.fit for i, made in ahead.items()}
+        try:
+            fits |= zip(
+                requests,
+                fit_parallel(list(requests.values()), model, inputs, self.inversion, view, seconds),
+                strict=True,
+            )
+        except WorkerError as error:
+            treated |= {i: fall_back(updates[i], "keep", str(error)) for i in requests}
+        requests |= {i: made.request for i, made in ahead.items()}
+        # 3. Train all surrogates of the round together.
+        conversions, changes = estimate_with(
+            model,
+            [requests[i] for i in sorted(fits)],
+            [fits[i] for i in sorted(fits)],
+            planned.trainings(state["clients"], view, self.inversion),
+            current=view.params,
+            local=view.local,
+            settings=self.inversion,
+        )
+        # 4. Use the estimates that can be trusted, and update the state.
+        done = stand_ins.conclude(planned, changes, state["clients"], view, self.max_growth)
+        for i, conversion in zip(sorted(fits), conversions, strict=True):
+            treated[i] = self._used(chosen[i], conversion, done.clients, view.version)
+        results = [treated.get(i, (update, None)) for i, update in enumerate(updates)]
+        return Outcome(
+            (*(update for update, _ in results if update is not None), *done.updates),
+            {"clients": client_memory.latest(done.clients, self.budget.max_clients)},
+            (*(note for _, note in results if note is not None), *done.notes),
+        )
+
+    def _selected(
+        self,
+        updates: Sequence[Update],
+        late: Sequence[int],
+        ahead: Mapping[int, PrefitResult],
+        view: ServerView,
+    ) -> tuple[dict[int, client_memory.Known], dict[int, Treated]]:
+        """Return the updates to convert in the order of arrival, and what became of the others.
+
+        The stalest are selected first; prefits do not count against the budget.
+        """
         known: dict[int, client_memory.Known] = {}
+        treated: dict[int, Treated] = {}
         bound = self.budget.max_conversions
         budget = len(late) if bound is None else bound
         for i in sorted(late, key=lambda i: -updates[i].staleness(view.version)):
@@ -91,54 +149,42 @@ class ConvertAll:
             else:
                 known[i] = (updates[i], base)
                 budget -= i not in ahead
-        # 2. Convert them, in the order of arrival.
-        chosen = {i: known[i] for i in sorted(known)}
-        clients = dict(state["clients"])
-        requests = {
-            i: self._request(pair, chosen.values(), clients, view)
-            for i, pair in chosen.items()
-            if i not in ahead
-        }
-        found = self._estimated(ahead, model, view)
-        try:
-            solved = convert_parallel(
-                list(requests.values()),
-                model,
-                inputs,
-                self.inversion,
-                view,
-                self.budget.round_seconds,
+        return {i: known[i] for i in sorted(known)}, treated
+
+    def _used(
+        self,
+        pair: client_memory.Known,
+        conversion: Conversion,
+        clients: dict[str, client_memory.Entry],
+        version: int,
+    ) -> Treated:
+        """Return what is used of a converted update, and change its client's entry."""
+        update = pair[0]
+        entry = clients.get(update.client_id, {})
+        if fault := self._fault(update, conversion):
+            cost = {"iterations": conversion.iterations, "seconds": conversion.seconds}
+            kept, note = fall_back(update, "keep", fault)
+            # The next fit should not start from a surrogate that led to this. Without an
+            # iteration there was no fit: the update itself was at fault.
+            if conversion.iterations and entry:
+                clients[update.client_id] = client_memory.without_surrogate(entry)
+            return kept, dataclasses.replace(note, detail={**note.detail, **cost})
+        keeps = self.warm_start or self.stand_in.enabled
+        surrogate = conversion.surrogate if keeps else None
+        depth = self.inversion.history - 1
+        if surrogate is not None or depth:
+            clients[update.client_id] = client_memory.remember(
+                entry, pair, surrogate, depth, version
             )
-            found |= dict(zip(requests, solved, strict=True))
-        except WorkerError as error:
-            for i in requests:
-                treated[i] = fall_back(updates[i], "keep", str(error))
-        # 3. Use the estimates that can be trusted, and update the state.
-        for i in sorted(found):
-            pair, conversion = chosen[i], found[i]
-            update = pair[0]
-            entry = clients.get(update.client_id, {})
-            if fault := self._fault(update, conversion):
-                cost = {"iterations": conversion.iterations, "seconds": conversion.seconds}
-                kept, note = fall_back(update, "keep", fault)
-                treated[i] = kept, dataclasses.replace(note, detail={**note.detail, **cost})
-                # The next fit should not start from a surrogate that led to this. Without an
-                # iteration there was no fit: the update itself was at fault.
-                if conversion.iterations and entry:
-                    clients[update.client_id] = client_memory.without_surrogate(entry)
-                continue
-            treated[i] = _converted(update, conversion, entry.get("count", 0))
-            surrogate = conversion.surrogate if self.warm_start else None
-            depth = self.inversion.history - 1
-            if surrogate is not None or depth:
-                clients[update.client_id] = client_memory.remember(
-                    entry, pair, surrogate, depth, view.version
-                )
-        results = [treated.get(i, (update, None)) for i, update in enumerate(updates)]
-        return Outcome(
-            tuple(update for update, _ in results if update is not None),
-            {"clients": client_memory.latest(clients, self.budget.max_clients)},
-            tuple(note for _, note in results if note is not None),
+        return _converted(update, conversion, entry.get("count", 0))
+
+    def stands_in_for(self, state: State, version: int) -> frozenset[str]:
+        """Return the clients whose surrogate is kept, not too old, and trusted."""
+        clients = state["clients"]
+        return frozenset(
+            client
+            for client in clients
+            if stand_ins.weight_of(client, clients, version, self.stand_in) > 0
         )
 
     def fit_job(self, update: Update, state: State, view: ServerView) -> FitJob | None:
@@ -174,22 +220,8 @@ class ConvertAll:
         past = client_memory.past_of(entry, others, update.base_version, self.inversion.history - 1)
         # Depends on client and base version only, not on the other updates of the round.
         seed = derive(view.rng.initial_seed(), "convert", update.client_id, update.base_version)
-        warm = client_memory.surrogate_of(entry)
+        warm = client_memory.surrogate_of(entry) if self.warm_start else None
         return Request(base, update.delta, update.num_examples, past, warm, seed)
-
-    def _estimated(
-        self, ahead: Mapping[int, PrefitResult], model: nn.Module, view: ServerView
-    ) -> dict[int, Conversion]:
-        """Return the estimates from prefits: train the current weights on their surrogates."""
-        estimates = estimate_many(
-            model,
-            [prefit.request for prefit in ahead.values()],
-            [prefit.fit for prefit in ahead.values()],
-            current=view.params,
-            local=view.local,
-            settings=self.inversion,
-        )
-        return dict(zip(ahead, estimates, strict=True))
 
     def _fault(self, update: Update, conversion: Conversion) -> str:
         """Return why the estimate should not be used; empty if it should."""

@@ -1,4 +1,4 @@
-"""Conversions of a round in parallel, on the workers of an executor."""
+"""Fits of a round in parallel, on the workers of an executor."""
 
 import copy
 import dataclasses
@@ -8,43 +8,41 @@ from dataclasses import dataclass
 from torch import nn
 
 from unstale.executors import Inline
-from unstale.inversion import Conversion, InputSpec, Inversion, Request, convert_many
-from unstale.params import Params
+from unstale.inversion import Fit, InputSpec, Inversion, Request, fit_many
 from unstale.training.local import LocalSpec
 from unstale.updates import ServerView
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """The conversions of one worker."""
+    """The fits of one worker."""
 
     requests: Sequence[Request]
-    current: Params
     local: LocalSpec
     inputs: InputSpec
     settings: Inversion
 
 
-def convert_parallel(
+def fit_parallel(
     requests: Sequence[Request],
     model: nn.Module,
     inputs: InputSpec,
     settings: Inversion,
     view: ServerView,
     seconds: float | None = None,
-) -> list[Conversion]:
-    """Convert updates on the workers of the view's executor.
+) -> list[Fit]:
+    """Fit surrogates on the workers of the view's executor.
 
     Args:
-        requests: The updates to convert.
+        requests: The updates to fit surrogates to.
         model: The architecture that clients train.
         inputs: Shape, bounds and number of classes of the inputs.
         settings: How surrogates are fitted.
-        view: Gives the current weights, the training recipe and the executor.
-        seconds: Maximum seconds of all conversions together; no limit if None.
+        view: Gives the training recipe and the executor.
+        seconds: Maximum seconds of all fits together; no limit if None.
 
     Returns:
-        The conversions, in the order of `requests`.
+        The fits, in the order of `requests`.
 
     Raises:
         WorkerError: If a worker died.
@@ -58,22 +56,15 @@ def convert_parallel(
         each = each if settings.max_seconds is None else min(each, settings.max_seconds)
         settings = dataclasses.replace(settings, max_seconds=each)
     # Round robin, so that requests of one kind are spread over the workers.
-    parts = [
-        _Part(requests[i::count], view.params, view.local, inputs, settings) for i in range(count)
-    ]
+    parts = [_Part(requests[i::count], view.local, inputs, settings) for i in range(count)]
     here = isinstance(executor, Inline)
-    answers = executor.map(_convert_part, model if here else structure_of(model), parts)
+    answers = executor.map(_fit_part, model if here else structure_of(model), parts)
     return [answers[i % count][i // count] for i in range(len(requests))]
 
 
-def _convert_part(model: nn.Module, part: _Part) -> list[Conversion]:
-    return convert_many(
-        model,
-        part.requests,
-        current=part.current,
-        local=part.local,
-        inputs=part.inputs,
-        settings=part.settings,
+def _fit_part(model: nn.Module, part: _Part) -> list[Fit]:
+    return fit_many(
+        model, part.requests, local=part.local, inputs=part.inputs, settings=part.settings
     )
 
 

@@ -93,6 +93,24 @@ class Switching:
 
 
 @dataclass(frozen=True, slots=True)
+class StandIn:
+    """When the server stands in for a client that the round drew but that is at work or away."""
+
+    enabled: bool = True
+    """Whether absent clients are stood in for; false only converts what arrives, as in the
+    paper."""
+    max_age: int = 1000
+    """Maximum age of a stand-in: versions since the one that the client's newest known update was
+    trained from. Older ones are not used."""
+    checked: bool = True
+    """Whether the weight of a client's stand-ins falls with their age, as fast as earlier ones
+    proved wrong; false gives all of them the weight of the client's own update."""
+
+    def __post_init__(self) -> None:
+        _require_positive("stand_in", "max_age", self.max_age)
+
+
+@dataclass(frozen=True, slots=True)
 class Budget:
     """Limits on the time and memory of conversions."""
 

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from unstale.inversion.objective import disparity_of
+from unstale.methods.absence import stood_in_for, without_absent
 from unstale.methods.base import Compensator, check_inner, in_order, is_kept
 from unstale.methods.conversion.settings import Switching
 from unstale.params import Params, add, flatten, scale
@@ -87,6 +88,14 @@ class SwitchBack:
         if self.gamma(switched, view.version) > 0:
             yield self.inner, state["inner"]
 
+    def stands_in_for(self, state: State, version: int) -> frozenset[str]:
+        """Return the clients that `inner` would stand in for and whose γ is above 0."""
+        found = stood_in_for(self.inner, state["inner"], version)
+        clients = state["clients"]
+        return frozenset(
+            c for c in found if self.gamma(clients.get(c, _NEW)["switched"], version) > 0
+        )
+
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
         """Compare earlier estimates with what arrived, then compensate and mix."""
         clients: dict[str, Entry] = {
@@ -108,10 +117,19 @@ class SwitchBack:
 
         # 2. Compensate and mix; clients whose γ is 0 are not compensated any more.
         given = [u for u in updates if gamma_of(u) > 0]
-        outcome = self.inner.apply(given, state["inner"], view)
+
+        def share_of(client: str) -> float:
+            return self.gamma(clients.get(client, _NEW)["switched"], view.version)
+
+        inner_view = without_absent(view, lambda client: share_of(client) == 0)
+        outcome = self.inner.apply(given, state["inner"], inner_view)
         came = {u.key: u for u in given}
         mixed: list[Update] = []
         for update in outcome.updates:
+            if update.key not in came:  # a stand-in: there is no stale update to mix with
+                share = share_of(update.client_id)
+                mixed.append(dataclasses.replace(update, weight=share * update.weight))
+                continue
             stale = came[update.key]
             gamma = gamma_of(update)
             if update.delta is not stale.delta and stale.staleness(view.version) > 0:

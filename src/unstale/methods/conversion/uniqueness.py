@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from unstale.methods.absence import stood_in_for, without_absent
 from unstale.methods.base import Compensator, check_inner, in_order, is_kept
 from unstale.methods.conversion.settings import Uniqueness
 from unstale.methods.conversion.uniqueness_rules import RULES, Rule
@@ -38,7 +39,7 @@ class OnlyUnique:
 
     def init(self) -> State:
         """Return the state of `inner`, and no versions."""
-        return {"inner": self.inner.init(), self._rule.key: {}}
+        return {"inner": self.inner.init(), self._rule.key: {}, "common": []}
 
     def parts(self, state: State) -> Sequence[tuple[Compensator, State]]:
         """Return `inner` with its state."""
@@ -72,15 +73,32 @@ class OnlyUnique:
             else:
                 passed.append(update)
                 notes.append(note)
-        fresh = [u.delta for u in updates if u.staleness(view.version) == 0]
+        fresh = [u.delta for u in updates if u.staleness(view.version) == 0 and not u.stand_in]
         if fresh:
             others[str(view.version)] = rule.remember(fresh)
-        outcome = self.inner.apply(given, state["inner"], view)
+        common = self._common_clients(state, given, passed, view)
+        inner_view = without_absent(view, common.__contains__)
+        outcome = self.inner.apply(given, state["inner"], inner_view)
         return Outcome(
             in_order([*outcome.updates, *passed], updates),
-            {"inner": outcome.state, rule.key: others},
+            {"inner": outcome.state, rule.key: others, "common": sorted(common)},
             (*notes, *outcome.notes),
         )
+
+    def stands_in_for(self, state: State, version: int) -> frozenset[str]:
+        """Return the clients that `inner` would stand in for and whose last update was unique."""
+        return stood_in_for(self.inner, state["inner"], version) - {*state.get("common", [])}
+
+    def _common_clients(
+        self,
+        state: State,
+        given: Sequence[Update],
+        passed: Sequence[Update],
+        view: ServerView,
+    ) -> set[str]:
+        """Return the clients whose last stale update was not unique: others speak for them."""
+        unique = {u.client_id for u in given if u.staleness(view.version) > 0}
+        return ({*state.get("common", [])} - unique) | {u.client_id for u in passed}
 
     @property
     def _rule(self) -> Rule:

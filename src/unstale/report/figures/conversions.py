@@ -31,6 +31,8 @@ FATE_OF: Mapping[NoteKind, str | None] = {
     "weighted": "other",
     "compensated": "other",
     "measured": None,
+    "stood_in": None,
+    "checked": None,
     "discarded": None,
 }
 

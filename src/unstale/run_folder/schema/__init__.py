@@ -4,9 +4,11 @@ from unstale.run_folder.schema.checked import DamageError, VersionError
 from unstale.run_folder.schema.conversions import Converted, FellBack, Measured
 from unstale.run_folder.schema.nodes import Nodes, RefusedReply
 from unstale.run_folder.schema.round import SCHEMA, Metric, Round
+from unstale.run_folder.schema.stand_ins import Checked, StoodIn
 
 __all__ = [
     "SCHEMA",
+    "Checked",
     "Converted",
     "DamageError",
     "FellBack",
@@ -15,5 +17,6 @@ __all__ = [
     "Nodes",
     "RefusedReply",
     "Round",
+    "StoodIn",
     "VersionError",
 ]

@@ -17,6 +17,7 @@ from unstale.run_folder.schema.checked import (
 )
 from unstale.run_folder.schema.conversions import Converted, FellBack, Measured, shares
 from unstale.run_folder.schema.nodes import Nodes
+from unstale.run_folder.schema.stand_ins import Checked, StoodIn
 
 SCHEMA = 2
 """The version of the lines that this Unstale writes and reads. Lines before 2 had none."""
@@ -86,6 +87,12 @@ class Round:
     """Past versions that the server kept: `versions`, `bytes` in memory, how many `on_disk`."""
     awaiting_fit: int | None = None
     """Accepted updates whose background fit is under way; None without a background."""
+    absent: int = 0
+    """Clients that were drawn but at work or away, and sent nothing in this round."""
+    stand_ins: tuple[StoodIn, ...] = ()
+    """Those of them that the server stood in for; they are not among the arrivals."""
+    checked: tuple[Checked, ...] = ()
+    """Earlier stand-ins that were compared with what came now."""
     seconds: float = 0.0
     """Wall time of the round."""
     step_seconds: float | None = None
@@ -151,6 +158,11 @@ class Round:
                 gamma=dict(self.gamma),
                 measured=[one.to_json() for one in self.measured],
             ),
+            **_filled(
+                absent=self.absent,
+                stand_ins=[one.to_json() for one in self.stand_ins],
+                checked=[one.to_json() for one in self.checked],
+            ),
             "history": dict(self.history),
             **_present(awaiting_fit=self.awaiting_fit),
             "seconds": self.seconds,
@@ -204,6 +216,9 @@ class Round:
             awaiting_fit=None
             if fields.get("awaiting_fit") is None
             else count(fields["awaiting_fit"], "awaiting_fit"),
+            absent=count(fields.get("absent"), "absent"),
+            stand_ins=tuple(map(StoodIn.from_json, items(fields.get("stand_ins"), "stand_ins"))),
+            checked=tuple(map(Checked.from_json, items(fields.get("checked"), "checked"))),
             seconds=number(fields.get("seconds"), "seconds") or 0.0,
             step_seconds=number(fields.get("step_seconds"), "step_seconds"),
             oracle={
