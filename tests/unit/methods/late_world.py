@@ -29,7 +29,7 @@ def samples(label, *names, count=12):
 
 def changed(part, **changes):
     """Return a `ConvertAll` with other settings, whichever group they are in."""
-    groups = {name: getattr(part, name) for name in ("inversion", "budget")}
+    groups = {name: getattr(part, name) for name in ("inversion", "stand_in", "budget")}
     found = {}
     for key, value in changes.items():
         group = next((n for n, g in groups.items() if hasattr(g, key)), None)
