@@ -31,10 +31,10 @@ def added(outcome):
     return {u.client_id: u for u in outcome.updates if u.stand_in}
 
 
-def trained(world, compensator, state, client, version, examples=12):
+def trained(world, compensator, state, client, version, examples=12, local=LOCAL):
     """Return what the client's surrogate changes at a version: the definition of a stand-in."""
     surrogate = compensator.surrogates(state)[client]
-    recipe = compensator.inversion.local_for(LOCAL, examples)
+    recipe = compensator.inversion.local_for(local, examples)
     weights = world.weights[version]
     return us.local_update(world.model, weights, surrogate.x, surrogate.labels, recipe)
 
@@ -82,13 +82,15 @@ def test_it_is_nearer_to_the_truth_than_the_last_update(world):
 
 
 def test_examples_and_recipe_are_those_of_the_newest_update(world):
+    local = us.LocalSpec(lr=0.5, epochs=1, batch_size=3)  # 7 steps of 20 examples
     state = FEW.init()
-    for base, examples in ((4, 9), (2, 50)):  # the older one arrives last
+    for base, examples in ((4, 20), (2, 50)):  # the older one arrives last
         update = dataclasses.replace(world.update("s", base), num_examples=examples)
-        state = FEW.apply([update], state, world.view(6)).state
-    found = added(FEW.apply([], state, world.view(9, absent=("s",))))["s"]
-    assert found.num_examples == 9
-    assert same(found.delta, trained(world, FEW, state, "s", 9, examples=9))
+        state = FEW.apply([update], state, world.view(6, local=local)).state
+    found = added(FEW.apply([], state, world.view(9, absent=("s",), local=local)))["s"]
+    assert found.num_examples == 20
+    assert same(found.delta, trained(world, FEW, state, "s", 9, 20, local))
+    assert not same(found.delta, trained(world, FEW, state, "s", 9, 50, local))
 
 
 def test_arrivals_are_converted_to_the_same_bits_whoever_is_absent(world, known):
