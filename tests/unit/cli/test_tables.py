@@ -55,3 +55,16 @@ def test_a_run_that_knows_nothing_of_affected_classes():
     assert "affected" not in text
     assert "target" not in text
     assert "accuracy: mean over the last fifth of the rounds" in text
+
+
+def test_stand_ins_have_a_column_only_if_there_were_some():
+    plain, standing = figures(0.5, None), {**figures(0.5, None), "stand_ins": 103.3}
+    none = shown({"weighted": {**plain, "stand_ins": 0.0}}, [0])
+    assert "stood in" not in none
+    text = shown({"weighted": {**plain, "stand_ins": 0.0}, "convert": standing}, [0, 1])
+    head, weighted, convert = (
+        line for line in text.splitlines() if "method" in line or "0.5" in line
+    )
+    assert head.split()[-3:] == ["stood", "in", "seconds"]
+    assert (weighted.split()[-2], convert.split()[-2]) == ("0", "103")
+    assert "stood in: updates made for absent clients, per seed" in " ".join(text.split())
