@@ -39,7 +39,7 @@ def test_stand_ins_by_hand():
         Round(2, absent=3, stand_ins=(StoodIn("a", 10), StoodIn("b", 1, 0.1))),
         Round(3, stand_ins=(StoodIn("a", 13),), checked=(Checked("b", 2, 0.5, 1.0),)),
         # The mean is one over checks, not over rounds; what was not finite is no number.
-        Round(4, checked=(Checked("a", 1, 0.1, 1.0), Checked("b", 1, None, None))),
+        Round(4, checked=(Checked("b", 1, None, None), Checked("a", 1, 0.1, 1.0))),
         Round(5, checked=(Checked("a", 1, 0.3, 1.0),)),
     ]
     found = figures(lines, rounds=5, target=0.5)
