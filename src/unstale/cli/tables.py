@@ -50,13 +50,14 @@ def summary_table(summary: Mapping[str, Any], console: Console | None = None) ->
         caption_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
+        # One column more has to fit into 80 characters beside the spreads.
+        padding=(0, 1, 0, 0) if stood_in else (0, 1),
     )
     table.add_column("method")
-    for _, title in columns:
-        table.add_column(title, justify="right")
-    if stood_in:
-        table.add_column("stood in", justify="right")
-    table.add_column("seconds", justify="right")
+    titles = [*(title for _, title in columns), *(["stood in"] if stood_in else []), "seconds"]
+    for title in titles:
+        head = title.replace(" ", "\n") if stood_in else title
+        table.add_column(head, justify="right")
     for label, figures in summary["methods"].items():
         cells = [_cell(key, figures) for key, _ in columns]
         if stood_in:
