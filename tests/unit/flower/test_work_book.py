@@ -13,9 +13,9 @@ from unstale.flower.work import WorkTicket
 from unstale.flower.work_book import Inherited, WorkBook
 
 
-def entry_of(node, version, due=1):
+def entry_of(node, version, due=1, idle_from=2):
     delta = {n: torch.ones_like(p) for n, p in small_model().named_parameters()}
-    return Entry(us.Update(str(node), version, delta, 10), sent=1, due=due)
+    return Entry(us.Update(str(node), version, delta, 10), 1, due, idle_from)
 
 
 @pytest.fixture
@@ -121,11 +121,12 @@ def test_work_of_a_dead_process_is_taken_over_or_released(server):
     server.step()
     book = WorkBook()
     book.begin(server)
-    book.resume([entry_of(7, 0), entry_of(9, 1)], {"7": 0, "8": 0})
+    book.resume([entry_of(7, 0, idle_from=1), entry_of(9, 1)], {"7": 0, "8": 0})
     assert server.outstanding == [0, 1]
     assert book.kept_versions() == {"7": 0, "9": 1}
     assert book.inherited(1) == Inherited(answered=1, arrivals=2)
-    assert book.occupied(1) == {9}, "it has answered the current version"
+    assert book.occupied(1) == book.asked() == {9}, "it has answered the current version"
+    assert book.occupied(2) == set()
     server.release("7")
     assert server.outstanding == [1], "nobody waits for node 8"
 
