@@ -176,6 +176,35 @@ def test_a_resumed_round_has_the_same_cohort_and_stand_ins(round, answered, tmp_
     assert again.params["bias"].item() == whole.params["bias"].item()
 
 
+@pytest.mark.parametrize(("emulated", "wanted"), [(True, [3]), (False, [1, 2, 3, 4])])
+def test_an_answer_that_came_between_rounds_frees_its_node_as_in_the_dead_process(
+    emulated, wanted, tmp_path
+):
+    """With emulated lateness it counts as working until its round, without it is idle at once."""
+
+    def grid():
+        delay = (lambda node: 2 * (node == SLOW)) if emulated else None
+        close = ClosePolicy(fraction=0.6)
+        return late_grid({**dict.fromkeys(FAST, 0.01), SLOW: 5.0}, close=close, delay=delay)
+
+    first = grid()
+
+    def passes(version, arrays):
+        first.clock.now += 10.0
+        dies_in(3 if emulated else 2)(version, arrays)
+
+    with pytest.raises(DiedError):
+        run(tmp_path, first, 5, evaluate=passes)
+    assert asked(first, SLOW) == ([0] if emulated else [0, 1])
+    again = grid()
+
+    def passes_again(version, arrays):
+        again.clock.now += 10.0
+
+    run(tmp_path, again, 5, resume=True, evaluate=passes_again)
+    assert asked(again, SLOW) == wanted
+
+
 def cut_off_accepted(folder, name):
     """Take the event of an update out of the log, as if it had never come."""
     base, node = int(name.split("-")[0]), name.split("-")[1]

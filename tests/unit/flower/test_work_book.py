@@ -91,9 +91,17 @@ def test_what_could_not_be_sent_is_closed(book, server):
     book.hand_out(7)
     book.hand_out(8)
     send(book, 8)
-    book.close_unsent()
+    assert book.close_unsent() == [7]
     assert book.kept_versions() == {"8": 0}
     assert server.outstanding == [0]
+
+
+def test_who_was_asked_for_the_current_version_is_known_before_and_after_the_answer(book, server):
+    send(book, 8)
+    book.accept(work_with_reply(book, 7), entry_of(7, 0))
+    assert book.asked() == {7, 8}
+    server.step()
+    assert book.asked() == set()
 
 
 def test_updates_are_given_in_the_order_in_which_they_were_accepted(book):
