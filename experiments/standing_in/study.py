@@ -72,15 +72,15 @@ def table(label: str, settings: dict[str, Any]) -> str:
         stand_in = false
         inversion.sparsity = 0.8
     """
-    both = {"name": NAMES.get(label.split("#")[0], label.split("#")[0]), "label": label}
-    both |= FIXED.get(label.split("#")[0], {}) | settings
+    both = {"name": NAMES.get(label.split("=")[0], label.split("=")[0]), "label": label}
+    both |= FIXED.get(label.split("=")[0], {}) | settings
     return "[[methods]]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in both.items())
 
 
 def methods_to_tune() -> dict[str, dict[str, Any]]:
-    """Return every trial by its label, such as `memory#1`; the slowest methods first."""
+    """Return every trial by its label, such as `memory=1`; the slowest methods first."""
     return {
-        f"{name}#{i}": settings
+        f"{name}={i}": settings
         for name in reversed(CANDIDATES)
         for i, settings in enumerate(CANDIDATES[name])
     }
@@ -143,10 +143,10 @@ def tune(scenario: str, results: Path, options: list[str]) -> None:
     }
     chosen = {}
     for name, candidates in CANDIDATES.items():
-        best = max(range(len(candidates)), key=lambda i, n=name: scores[f"{n}#{i}"])
+        best = max(range(len(candidates)), key=lambda i, n=name: scores[f"{n}={i}"])
         chosen[name] = candidates[best]
     tried = [
-        {"method": label.split("#")[0], "settings": settings, "affected_late": scores[label]}
+        {"method": label.split("=")[0], "settings": settings, "affected_late": scores[label]}
         for label, settings in methods_to_tune().items()
     ]
     seeds = sorted(next(iter(found.values())))
