@@ -1,14 +1,17 @@
-"""The app in Flower's simulation beside the same scenario in Unstale's own simulator.
+"""Standing in for slow nodes: the app on Flower beside the same scenario in Unstale's simulator.
 
-    python compare.py --methods unweighted,convert --seeds 4 --simulator-seeds 8
+    python compare.py                                          Flower's simulation, three seeds
+    python compare.py --flower deployment --out results        a SuperLink and SuperNodes here
 
-Nodes, data, first weights, training and lateness are the same; which nodes a round asks is
-drawn by each engine for itself. So the figures should agree up to what chance does.
+Nodes, data, first weights, training and lateness are the same in both, and every round draws
+all nodes. What is in the folder already is not run again; the table shows all of it.
 """
 
 import argparse
+import json
 import os
 import subprocess
+import sys
 import tempfile
 import tomllib
 from dataclasses import dataclass
@@ -16,18 +19,33 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+import torch
 from slow_nodes import task
 from slow_nodes.emulation import rounds_late
 
 import unstale as us
-from unstale.run_folder import Lines
+from unstale.run_folder import Lines, Round
+from unstale.run_folder.environment import describe_environment
 from unstale.sim import Scenario, ScenarioSpec, Simulation
-from unstale.sim.cohort import SampledCohort
+from unstale.sim.cohort import WholeCohort
 from unstale.sim.latency.plan import FixedPlan, Latency
 
 HERE = Path(__file__).parent
-NODES = 30
-Scores = list[tuple[float, float]]  # accuracy and affected accuracy, round by round
+NODES = 5
+CONFIG = tomllib.loads((HERE / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
+# What is compared: settings of the run, and whether Flower can run it as well.
+CASES: dict[str, tuple[dict[str, Any], bool]] = {
+    "no delay": ({"method": "no_delay"}, False),
+    "`convert`": ({"method": "convert"}, True),
+    "`convert` without stand-ins": ({"method": "convert", "stand-in": False}, True),
+    "`unweighted`": ({"method": "unweighted"}, True),
+}
+ENGINES = {
+    "simulator": "Unstale's simulator",
+    "simulation": "Flower's simulation",
+    "deployment": "Flower, real nodes",
+}
+Record = dict[str, Any]
 
 
 @dataclass
@@ -53,68 +71,111 @@ class AppLatency(Latency):
         return FixedPlan(late, tuple(n for n in range(NODES) if late[n]))
 
 
-def on_flower(config: dict[str, Any]) -> Scores:
-    """Run the app in Flower's simulation."""
+def on_flower(config: dict[str, Any], how: str) -> list[Round]:
+    """Run the app on Flower: in its `simulation`, or as a `deployment` with real nodes."""
+    names = ("method", "stand-in", "seed", "num-rounds", "late-rounds", "slow-nodes")
+    names += ("close-fraction",)  # the scripts' own would let fast nodes be late
+    chosen = " ".join(f"{name}={json.dumps(config[name])}" for name in names)
+    command = [HERE / f"run_{how}.sh", *(["--plain"] if how == "deployment" else [])]
     with tempfile.TemporaryDirectory() as folder:
-        chosen = f'method="{config["method"]}" seed={config["seed"]}'
-        subprocess.run(
-            [HERE / "run_simulation.sh", "--run-config", chosen],
-            env={**os.environ, "FOLDER": folder, "NODES": str(NODES)},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            check=True,
+        ran = subprocess.run(
+            ["bash", *command, "--run-config", chosen],
+            env={**os.environ, "FOLDER": folder, "NODES": str(NODES), "SLOW_SECONDS": "0"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
         )
+        if ran.returncode:
+            sys.exit(f"{command[0]} should end with 0. Found {ran.returncode}:\n{ran.stdout}")
         (path,) = Path(folder, "rounds").rglob("seed-*.jsonl")
-        lines = Lines(path).read()
-    return [(line.accuracy, line.affected_accuracy) for line in lines]
+        return list(Lines(path).read())
 
 
-def in_the_simulator(config: dict[str, Any]) -> Scores:
+def in_the_simulator(config: dict[str, Any]) -> list[Round]:
     """Run the same without Flower."""
-    spec = ScenarioSpec(
-        partition=AppPartition(config),
-        latency=AppLatency(config),
-        cohort=SampledCohort(size=int(NODES * config["fraction-train"])),
-    )
+    spec = ScenarioSpec(AppPartition(config), AppLatency(config), cohort=WholeCohort())
     model = task.build_model(config)
     local, inputs = task.recipe(config)
-    server = us.Server(model, config["method"], local=local, inputs=inputs, seed=config["seed"])
+    settings = {} if config["stand-in"] else {"stand_in": {"enabled": False}}
+    method = us.method(config["method"], **settings)
+    server = us.Server(model, method, local=local, inputs=inputs, seed=config["seed"])
     scenario = Scenario(spec, task.dataset(config), config["seed"])
-    simulation = Simulation(server, model, scenario, affected=[config["affected-class"]])
-    lines = [simulation.run_round() for _ in range(config["num-rounds"])]
-    return [(line.accuracy, line.affected_accuracy) for line in lines]
+    affected = [config["affected-class"]]
+    simulation = Simulation(server, model, scenario, affected=affected, delayed=method.delayed)
+    return [simulation.run_round() for _ in range(config["num-rounds"])]
 
 
-def figures(scores: Scores) -> tuple[float, float, float]:
-    """Return both accuracies over the last fifth, and the affected one over the second half."""
-    end, half = scores[-len(scores) // 5 :], scores[len(scores) // 2 :]
-    return mean(a for a, _ in end), mean(f for _, f in end), mean(f for _, f in half)
+def figures(lines: list[Round]) -> Record:
+    """Return a run's accuracy, over all classes and in the affected one, and its stand-ins."""
+    every = [line.accuracy or 0.0 for line in lines]
+    affected = [line.affected_accuracy or 0.0 for line in lines]
+    return {
+        "accuracy": every[-1],
+        "affected": affected[-1],
+        "affected_second_half": mean(affected[len(affected) // 2 :]),
+        "stand_ins": sum(len(line.stand_ins) for line in lines),
+        "rounds": [[round(a, 4), round(b, 4)] for a, b in zip(every, affected, strict=True)],
+        "seconds": round(sum(line.seconds for line in lines), 1),
+    }
+
+
+def run_case(name: str, seed: int, how: str, rounds: int, found: Record) -> None:
+    """Run one case with one seed on both engines, unless a record has it."""
+    changes, on_both = CASES[name]
+    config = {**CONFIG, "seed": seed, "num-rounds": rounds, **changes}
+    runs = {"simulator": lambda: in_the_simulator(config)}
+    if on_both:
+        runs[how] = lambda: on_flower(config, how)
+    for engine, run in runs.items():
+        cases = found.setdefault(engine, {})
+        if name not in cases:
+            about = describe_environment(torch.device("cpu"), " ".join(["python", *sys.argv]))
+            cases[name] = {**figures(run()), "config": config, "environment": about}
+            print(f"{name}, seed {seed}, {engine}: done", file=sys.stderr, flush=True)
+
+
+def table(records: list[Record]) -> list[str]:
+    """Return a Markdown table: mean and standard deviation over seeds."""
+    rows = [
+        "| method | engine | affected class, last round | second half | all classes |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for name in CASES:
+        for engine in ("simulator", "simulation", "deployment"):
+            ran = [r[engine][name] for r in records if name in r.get(engine, {})]
+            if ran:
+                keys = ("affected", "affected_second_half", "accuracy")
+                cells = [_cell([one[key] for one in ran]) for key in keys]
+                rows.append(f"| {name} | {ENGINES[engine]} | {' | '.join(cells)} |")
+    return rows
+
+
+def _cell(values: list[float]) -> str:
+    return f"{mean(values):.3f}" + (f" ± {stdev(values):.3f}" if len(values) > 1 else "")
 
 
 def main() -> None:
-    """Print a table."""
+    """Run what is missing and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--methods", default="unweighted,convert")
-    parser.add_argument("--seeds", type=int, default=4, help="how many, on Flower")
-    parser.add_argument("--simulator-seeds", type=int, default=8, help="it is faster")
+    parser.add_argument("--flower", choices=["simulation", "deployment"], default="simulation")
+    parser.add_argument("--seeds", default="10,11,12")
+    parser.add_argument("--rounds", type=int, default=CONFIG["num-rounds"])
+    parser.add_argument("--out", type=Path, help="where results go, one file for each seed")
     chosen = parser.parse_args()
-    defaults = tomllib.loads((HERE / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
-    engines = (
-        ("Flower", on_flower, chosen.seeds),
-        ("simulator", in_the_simulator, chosen.simulator_seeds),
-    )
-    print("| method | engine | seeds | accuracy | affected | affected mean |")
-    print("| --- | --- | --- | --- | --- | --- |")
-    for method in chosen.methods.split(","):
-        for name, run, seeds in engines:
-            per_seed = [
-                figures(run({**defaults, "method": method, "seed": s})) for s in range(seeds)
-            ]
-            cells = [
-                f"{mean(one):.3f}" + (f" ± {stdev(one):.3f}" if seeds > 1 else "")
-                for one in zip(*per_seed, strict=True)
-            ]
-            print(f"| `{method}` | {name} | {seeds} | {' | '.join(cells)} |", flush=True)
+    torch.set_num_threads(1)  # as in the scripts
+    records: dict[int, Record] = {}
+    for name in CASES:
+        for seed in map(int, chosen.seeds.split(",")):
+            path = chosen.out and chosen.out / f"{chosen.flower}-seed-{seed}.json"
+            if seed not in records:
+                kept = path.read_text() if path and path.exists() else "{}"
+                records[seed] = json.loads(kept)
+            run_case(name, seed, chosen.flower, chosen.rounds, records[seed])
+            if path:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(json.dumps(records[seed]) + "\n")
+    print("\n".join(table([*records.values()])))
 
 
 if __name__ == "__main__":

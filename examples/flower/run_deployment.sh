@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
-# Run the app on a real SuperLink and three SuperNodes on this machine, one of them slow and alone
-# in holding one class:
+# Run the app on a real SuperLink and SuperNodes on this machine. By default there are three, and
+# one of them is slow and alone in holding one class:
 #   ./run_deployment.sh                    TLS, and nodes that prove who they are by registered keys
 #   ./run_deployment.sh --plain            neither, for a quick look
 #   ./run_deployment.sh --run-config 'num-rounds=40'          any setting of pyproject.toml
 #   SLOW_SECONDS=60 FOLDER=runs/site ./run_deployment.sh      a slower node, another run folder
+#   NODES=5 SLOW_SECONDS=0 ./run_deployment.sh --run-config 'late-rounds=10 slow-nodes=2'
+#                                                             more nodes, and emulated lateness
 set -euo pipefail
 folder=$(realpath -m "${FOLDER:-runs/flower-deployment}")
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
-nodes=3
+nodes=${NODES:-3}
 
 plain=
 if [ "${1:-}" = --plain ]; then
@@ -54,5 +56,5 @@ done
 echo "SuperLink and $nodes SuperNodes are up; the last one is ${SLOW_SECONDS:-30} s slow."
 
 run_app --run-config "folder=\"$folder\" late-rounds=0 slow-nodes=1 min-nodes=$nodes" \
-    --run-config "samples-per-node=100 lr=0.2 num-rounds=20 fraction-train=1.0 close-fraction=0.6" "$@"
+    --run-config "num-rounds=20 close-fraction=0.6" "$@"
 echo "Run folder: $folder. Its page: unstale report $folder"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Run the app in Flower's simulation, offline, with everything ended afterwards:
-#   ./run_simulation.sh                                       30 nodes, 3 of them 10 rounds late
+#   ./run_simulation.sh                                       5 nodes, 2 of them 8 and 12 rounds late
 #   ./run_simulation.sh --run-config 'method="unweighted"'    any setting of pyproject.toml
 #   NODES=100 FOLDER=runs/hundred ./run_simulation.sh         more nodes, another run folder
 set -euo pipefail
@@ -20,6 +20,6 @@ address = "127.0.0.1:$port"
 insecure = true
 CONFIG
 
-run_app --federation-config "num-supernodes=${NODES:-30} client-resources-num-cpus=1" \
-    --run-config "folder=\"$folder\" min-nodes=${NODES:-30}" "$@"
+run_app --federation-config "num-supernodes=${NODES:-5} client-resources-num-cpus=1" \
+    --run-config "folder=\"$folder\" min-nodes=${NODES:-5}" "$@"
 echo "Run folder: $folder. Its page: unstale report $folder"

@@ -21,9 +21,15 @@ def main(grid: Grid, context: Context) -> None:
         return MetricRecord(task.test(model, config))
 
     local, inputs = task.recipe(config)
+    settings = {} if config["stand-in"] else {"stand_in": {"enabled": False}}
     strategy = Unstale(
         model,
-        us.ServerSettings(method=str(config["method"]), local=local, inputs=inputs),
+        us.ServerSettings(
+            method=us.method(str(config["method"]), **settings),
+            local=local,
+            inputs=inputs,
+            seed=int(config["seed"]),
+        ),
         cohort=Cohort(
             fraction_train=float(config["fraction-train"]),
             min_available_nodes=int(config["min-nodes"]),

@@ -1,7 +1,8 @@
-"""The cohort of a round: a share of the connected nodes, drawn among the idle ones."""
+"""The cohort of a round: a share of the nodes, drawn as if none of them were busy or away."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from unstale.errors import ConfigError
 from unstale.flower.grid import LateGrid
@@ -19,7 +20,8 @@ class Cohort:
     """
 
     fraction_train: float = 1.0
-    """The share of the connected nodes asked to train in each round, drawn among the idle."""
+    """The share of the nodes drawn to train in each round. Idle ones are asked; of those that
+    work or have left, the method may use what it knows (`convert`, `memory`)."""
     fraction_evaluate: float = 0.0
     """The share that evaluates after each round; 0 for no evaluation on nodes."""
     min_train_nodes: int = 2
@@ -51,7 +53,7 @@ class Cohort:
         return self.fraction_evaluate > 0
 
     def size_of_training(self, connected: int) -> int:
-        """Return how many nodes a round of training asks."""
+        """Return how many nodes are drawn for a round of training."""
         return max(int(connected * self.fraction_train), self.min_train_nodes)
 
     def size_of_evaluation(self, connected: int) -> int:
@@ -76,14 +78,54 @@ def draw(nodes: Sequence[int], size: int, seed: int, purpose: str, version: int)
     return [ordered[place] for place in sorted(int(place) for place in places)]
 
 
-def nodes_to_train(cohort: Cohort, grid: LateGrid, server: Server, round: int) -> list[int]:
-    """Wait until enough nodes are connected and return those that a round asks to train."""
+class Drawn(NamedTuple):
+    """The cohort of a round."""
+
+    asked: list[int]
+    """The nodes that get a message."""
+    absent: list[int]
+    """The nodes that were drawn as well but work or have left."""
+
+
+def nodes_to_train(cohort: Cohort, grid: LateGrid, server: Server, round: int) -> Drawn:
+    """Wait until enough nodes are connected and draw the cohort of a round.
+
+    It is drawn from the connected nodes, those at work, and those that have left but that the
+    method would stand in for. If too few of it are idle, other idle nodes are asked as well.
+    """
     connected = grid.wait_for_nodes(cohort.min_available_nodes)
-    free = {*grid.idle_nodes()} - grid.book.occupied(round)
-    # Who has answered in this round to a process that died belongs to the cohort.
-    there = grid.book.inherited(round).answered
-    size = max(0, cohort.size_of_training(len(connected)) - there)
-    return draw(sorted(free), size, server.seed, "train", server.version)
+    idle, busy, book = {*grid.idle_nodes()}, grid.busy_nodes(), grid.book
+    # In a round that a process died in, who has answered was asked by it. So it counts as idle
+    # here, as it did there: the cohort is the same, and it is not asked a second time.
+    before = book.asked()
+    at_work = (busy | book.occupied(round)) - before
+    idle = (idle | before) - at_work
+    left = {int(client) for client in server.stands_in_for()}
+    pool = idle | at_work | {*connected} | left
+    size = cohort.size_of_training(len(pool))
+    drawn = {*draw([*pool], size, server.seed, "train", server.version)}
+    asked = drawn & idle
+    asked |= _others(cohort, grid, server, asked, idle)
+    return Drawn(sorted(asked - before), sorted(drawn - idle))
+
+
+def _others(
+    cohort: Cohort, grid: LateGrid, server: Server, asked: set[int], idle: set[int]
+) -> set[int]:
+    """Return the idle nodes that are asked although they were not drawn. Usually none.
+
+    There are at least `min_train_nodes`, and one of them is fast, as far as such nodes are
+    idle: a round should not wait for a slow node only because busy ones were drawn.
+    """
+    others, missing = idle - asked, cohort.min_train_nodes - len(asked)
+    found = {*_draw_more(others, missing, server, "train, too few")}
+    if not any(map(grid.is_fast, asked | found)):
+        found |= {*_draw_more(filter(grid.is_fast, others), 1, server, "train, none fast")}
+    return found
+
+
+def _draw_more(nodes: Iterable[int], size: int, server: Server, purpose: str) -> list[int]:
+    return draw([*nodes], max(0, size), server.seed, purpose, server.version)
 
 
 def nodes_to_evaluate(cohort: Cohort, grid: LateGrid, server: Server) -> list[int]:

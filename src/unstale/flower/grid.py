@@ -117,8 +117,12 @@ class LateGrid(WrappedGrid):
     def idle_nodes(self) -> list[int]:
         """Look for replies, then return the connected nodes that could be asked now."""
         self.poll()
-        busy = self._transport.busy_nodes()
+        busy = self.busy_nodes()
         return [node for node in self.get_node_ids() if node not in busy]
+
+    def busy_nodes(self) -> set[int]:
+        """Return the nodes that train or have a query to answer."""
+        return self._transport.busy_nodes()
 
     def is_fast(self, node_id: int) -> bool:
         """Return whether rounds wait for a node."""

@@ -36,13 +36,20 @@ class Intake:
         self._form = form
         self._ledger = ledger
 
-    def take(self, arrival: Arrival) -> None:
-        """Decode, check and write down a reply; a second look at the same one does nothing."""
+    def take(self, arrival: Arrival, *, was_drawn: bool = True) -> None:
+        """Decode, check and write down a reply; a second look at the same one does nothing.
+
+        Args:
+            arrival: The reply.
+            was_drawn: Whether the cohort of the round in which it takes part has been drawn.
+                Otherwise its node may be asked in that round.
+        """
         work = self._book.undecided(arrival.ticket)
         if work is None:
             return
         try:
-            entry = self._checked(arrival)
+            idle_at_once = not was_drawn and not work.is_delayed
+            entry = self._checked(arrival, idle_at_once=idle_at_once)
         except RefusedReplyError as error:
             self._close(work, arrival, "refused", error.code, error.reason)
         else:
@@ -50,7 +57,7 @@ class Intake:
             self._ledger.accept(entry)
             self._book.accept(work, entry)
 
-    def _checked(self, arrival: Arrival) -> Entry:
+    def _checked(self, arrival: Arrival, *, idle_at_once: bool) -> Entry:
         ticket, message = arrival.ticket, arrival.message
         node = str(ticket.node_id)
         if message.metadata.src_node_id != ticket.node_id:
@@ -74,7 +81,8 @@ class Intake:
         if not receipt.accepted:
             raise RefusedReplyError(receipt.code, receipt.reason)
         due = ticket.round + arrival.rounds_late
-        return Entry(update, ticket.round, due, arrival.seconds, reply.metrics)
+        idle_from = due if idle_at_once else due + 1
+        return Entry(update, ticket.round, due, idle_from, arrival.seconds, reply.metrics)
 
     def _fail(self, arrival: Arrival) -> None:
         """Note that a node's work came to nothing."""

@@ -42,6 +42,8 @@ class Entry:
     """The round in which the node was asked."""
     due: int = 0
     """The first round in which it may take part; later than `sent` where lateness is emulated."""
+    idle_from: int = 0
+    """The first round in which the node can be asked again."""
     seconds: float = 0.0
     """Between asking and the answer."""
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -114,7 +116,8 @@ def _read(path: Path) -> Entry:
     if _digest(delta) != about["digest"]:
         raise ValueError("its tensors are not as they were written")
     update = Update(about["client_id"], about["base_version"], delta, about["num_examples"])
-    return Entry(update, about["sent"], about["due"], about["seconds"], about["metrics"])
+    about = {field.name: about[field.name] for field in dataclasses.fields(Entry)[1:]}
+    return Entry(update, **about)
 
 
 def _digest(tensors: Mapping[str, Tensor]) -> str:

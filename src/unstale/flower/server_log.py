@@ -63,6 +63,7 @@ def _summary(line: Round, nodes: Nodes, rounds: int) -> str:
     text = f"Round {line.number}{of}: {_counted(answered, 'node')} answered in {line.seconds:.1f} s"
     text += f", {late} of them late" if late else ""
     text += f"; {working} still work{'s' if working == 1 else ''}" if working else ""
+    text += f"; {len(line.stand_ins)} stood in for" if line.stand_ins else ""
     if line.awaiting_fit:
         text += f"; {_counted(line.awaiting_fit, 'update')} awaiting fit"
     scores = (
@@ -99,6 +100,11 @@ def _what(line: Round, nodes: Nodes) -> list[Line]:
         for one in line.converted
     ]
     told = [(logging.INFO, f"  converted: {_listed(converted)}")] if converted else []
+    stood_in = [
+        f"{printable(one.client)} (age {one.age}, weight {one.weight:.2f})"
+        for one in line.stand_ins
+    ]
+    told += [(logging.INFO, f"  stood in for: {_listed(stood_in)}")] if stood_in else []
     gamma = [
         f"{printable(client)} (share of the estimate {share:.2f})"
         for client, share in line.gamma.items()

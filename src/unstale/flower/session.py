@@ -1,7 +1,7 @@
 """One run of the strategy: opened new or resumed, stepped, and written down round by round."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -67,6 +67,7 @@ class Session:
         self._log = log
         self._rounds = rounds
         self._round: int | None = None  # while nodes train in one
+        self._absent: set[int] = set()  # drawn for it, and at work or away
         self._report: Report | None = None
         self._unwritten: list[Callable[[], None]] = []
 
@@ -84,14 +85,20 @@ class Session:
         else:
             self._log.begin(None if restored is None else self.server.version)
 
-    def begin_round(self, round: int) -> None:
-        """Let what comes in from now on take part in a round, if it is due."""
+    def begin_round(self, round: int, absent: Iterable[int] = ()) -> None:
+        """Let what comes in from now on take part in a round, if it is due.
+
+        Args:
+            round: The round, whose cohort has been drawn.
+            absent: The nodes of the cohort that work or have left.
+        """
         self._round = round
+        self._absent = {*absent}
 
     def take(self, arrival: Arrival) -> None:
         """Take in a reply as soon as it was pulled."""
         self.write_down()
-        self._intake.take(arrival)
+        self._intake.take(arrival, was_drawn=self._round is not None)
         if self._round is not None:
             # At once, so that a server that converts in the background can begin.
             self._intake.submit_due(self._round)
@@ -106,9 +113,9 @@ class Session:
         self._round = None
         self.write_down()
         self._intake.come_out(arrivals)
-        self.book.close_unsent()
+        absent = self._absent | {*self.book.close_unsent()}
         self._intake.submit_due(round)
-        self._report = self.server.step()
+        self._report = self.server.step(map(str, absent))
 
     def end_round(self, evaluation: Evaluation, attendance: Attendance, seconds: float) -> None:
         """End a round. It is written down when nodes have their next work: see `write_down`."""
@@ -122,6 +129,9 @@ class Session:
             "updates": [list(key) for key in given],
             # Of these and earlier ones, those that still wait for their fit.
             "awaiting_fit": [list(key) for key in self.server.awaiting_fit],
+            # Nobody's updates: who could not be asked, and in whose place the server made one.
+            "absent": list(report.absent),
+            "stand_ins": [update.client_id for update in report.updates if update.stand_in],
             "arrivals": report.arrivals,
             "changed": report.changed,
             "refused": count_refusals(report.refused, intake.refused),

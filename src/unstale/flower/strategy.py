@@ -2,8 +2,9 @@
 
 How one reply travels, file by file:
 
-1. `cohort.py` draws an idle node; `work_book.py` opens its work and has the server keep the
-   version (`hand_out`); `messages.py` writes the message, with the version in it.
+1. `cohort.py` draws the nodes of a round; those that are busy or away are `absent` and get no
+   message. For an idle one `work_book.py` opens its work and has the server keep the version
+   (`hand_out`); `messages.py` writes the message, with the version in it.
 2. `grid.py` (`LateGrid.train_round`) sends it through `transport.py` and `push_pull.py`, and
    waits until `close_policy.py` says that the round may close.
 3. The reply is pulled in whichever round it comes; `transport.py` matches it to its message
@@ -12,7 +13,8 @@ How one reply travels, file by file:
    has the server check the update, and writes it into `journal.py` and `events.py` by way of
    `ledger.py`. Now it is accepted. Or it is refused, and its work closed.
 5. When its round is there (`give`), the server has it. When the round has closed,
-   `Session.step` makes the next version of everything that was given.
+   `Session.step` makes the next version of everything that was given, and of what the method
+   makes in the place of absent nodes.
 6. `rounds.py` evaluates and ends the round: its line (`run_log.py`), its checkpoint and its
    event (`ledger.py`) are written while nodes already work on the next one.
 """
@@ -53,7 +55,8 @@ class Unstale(Strategy):
     Clients are as for Flower's FedAvg: they get an ArrayRecord of the model's state, train,
     and send back one ArrayRecord and one MetricRecord with the number of examples. A round
     closes when the fast nodes have answered. A reply that comes in a later round is matched
-    to the version it was based on and handed to the method. Every reply is checked; a bad
+    to the version it was based on and handed to the method; while a node works or is away,
+    methods such as `convert` stand in for it. Every reply is checked; a bad
     one is refused, logged and counted. Version `n` of the model is what round `n` made.
 
     Args:
@@ -315,12 +318,12 @@ class Unstale(Strategy):
     ) -> Iterable[Message]:
         """Return a message to each node that is to train."""
         session = self._running()
-        chosen = nodes_to_train(self.cohort, _as_late(grid), self.server, server_round)
-        for node in chosen:
+        drawn = nodes_to_train(self.cohort, _as_late(grid), self.server, server_round)
+        for node in drawn.asked:
             session.book.hand_out(node)
-        session.begin_round(server_round)
+        session.begin_round(server_round, drawn.absent)
         return messages_to(
-            chosen,
+            drawn.asked,
             MessageType.TRAIN,
             names=self._records,
             arrays=arrays,

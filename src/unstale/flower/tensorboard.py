@@ -2,6 +2,7 @@
 
 import logging
 import statistics
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,7 @@ def scalars_of(line: Round, codes: set[str]) -> dict[str, float]:
         codes: The codes of refusals to tell, whether there are any or not.
     """
     losses = [one.loss for one in line.converted if one.loss is not None]
+    errors = [one.error for one in line.checked if one.error is not None]
     nodes = line.nodes or Nodes()
     found: dict[str, Metric] = {
         "accuracy/all": line.accuracy,
@@ -91,9 +93,14 @@ def scalars_of(line: Round, codes: set[str]) -> dict[str, float]:
         "staleness/max": line.max_staleness,
         "conversions/count": line.conversions,
         "conversions/iterations": line.iterations,
-        "conversions/loss": statistics.fmean(losses) if losses else None,
+        "conversions/loss": _mean(losses),
         "conversions/fallbacks": line.notes.get("fallback", 0),
         "conversions/awaiting_fit": line.awaiting_fit,  # only where fits run in the background
+        "stand_ins/absent": line.absent,
+        "stand_ins/count": len(line.stand_ins),
+        "stand_ins/mean_age": _mean(one.age for one in line.stand_ins),
+        # How far off earlier ones were, once the node's own update came.
+        "stand_ins/error": _mean(errors),
         "refused/all": sum(line.refused.values()),
         **{f"refused/{code}": line.refused.get(code, 0) for code in sorted(codes)},
         "seconds/round": line.seconds,
@@ -105,3 +112,8 @@ def scalars_of(line: Round, codes: set[str]) -> dict[str, float]:
         for name, value in found.items()
         if isinstance(value, int | float)  # a metric may also be a list, or not known
     }
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    found = list(values)
+    return statistics.fmean(found) if found else None

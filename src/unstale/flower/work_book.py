@@ -219,10 +219,15 @@ class WorkBook:
         if self._by_key.get(work.key) is work:
             del self._by_key[work.key]
 
-    def close_unsent(self) -> None:
-        """Close what was handed out and could not be sent: its node was busy or refused it."""
-        for work in [w for w in self._by_key.values() if w.stage == "handed_out"]:
+    def close_unsent(self) -> list[int]:
+        """Close what was handed out and could not be sent, and return the nodes.
+
+        They were busy, or the SuperLink refused the message, as it does if a node has left.
+        """
+        unsent = [w for w in self._by_key.values() if w.stage == "handed_out"]
+        for work in unsent:
             self.close(work)
+        return [work.node_id for work in unsent]
 
     def given(self) -> list[Entry]:
         """Return the updates given to the server since its last version, in that order."""
@@ -236,17 +241,18 @@ class WorkBook:
         """Return for which nodes the server keeps which version."""
         return {w.key[0]: w.version for w in self._by_key.values() if w.keeps_version}
 
-    def occupied(self, round: int) -> set[int]:
-        """Return the nodes whose update is here and which are therefore not asked in a round.
+    def asked(self) -> set[int]:
+        """Return the nodes that were asked to train on the current version.
 
-        They have answered the current version already, or their emulated lateness lasts.
+        When a round begins there are none, unless a process died or failed in that round.
         """
         current = self.server.version
-        return {
-            work.node_id
-            for work in self._by_key.values()
-            if work.entry and (work.version == current or work.entry.due > round)
-        }
+        answered = {w.node_id for w in self._by_key.values() if w.entry and w.version == current}
+        return answered | {n for n, ticket in self.working().items() if ticket.version == current}
+
+    def occupied(self, round: int) -> set[int]:
+        """Return the nodes whose update is here and which are therefore not asked in a round."""
+        return {w.node_id for w in self._by_key.values() if w.entry and w.entry.idle_from > round}
 
     def inherited(self, round: int) -> Inherited:
         """Return what a round has of a process that died in it."""

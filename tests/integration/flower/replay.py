@@ -1,6 +1,7 @@
 """The same updates once more, in one process that nobody kills: what the model should be."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from blobs_app import server_app, task
@@ -10,13 +11,26 @@ from records import Records
 
 import unstale as us
 
-# For each version the updates that made it: who, and on which version the work was based.
-Schedule = Sequence[Sequence[tuple[str, int]]]
+
+@dataclass(frozen=True)
+class Made:
+    """How one version was made."""
+
+    updates: Sequence[tuple[str, int]]
+    """Its updates: of whom, and on which version the work was based."""
+    absent: Sequence[str] = ()
+    """Who was drawn for its round and could not be asked."""
+
+
+Schedule = Sequence[Made]
 
 
 def schedule_of(records: Records) -> Schedule:
     """Return what the event log says of a run."""
-    return [[(n, base) for n, base in e["updates"]] for e in records.events("version")]
+    return [
+        Made([(n, base) for n, base in e["updates"]], e["absent"])
+        for e in records.events("version")
+    ]
 
 
 def undisturbed(rounds: int, late: int) -> Schedule:
@@ -26,7 +40,7 @@ def undisturbed(rounds: int, late: int) -> Schedule:
         updates = [("0", version - 1), ("1", version - 1)]
         if version % (late + 1) == 0:
             updates.append(("2", version - 1 - late))
-        made.append(updates)
+        made.append(Made(updates, ["2"] if version % (late + 1) != 1 else []))
     return made
 
 
@@ -41,14 +55,14 @@ def replay(
     torch.set_num_threads(1)  # as in the ServerApp: bits depend on it
     try:
         weights = [server.params]
-        for version, updates in enumerate(schedule, start=1):
-            asked = {n for later in schedule for n, base in later if base == version - 1}
+        for version, round_ in enumerate(schedule, start=1):
+            asked = {n for later in schedule for n, base in later.updates if base == version - 1}
             for node in sorted(asked):
                 server.check_out(node)
-            for node, base in updates:
+            for node, base in round_.updates:
                 update = _update(node, base, weights[base], partition_of[node])
                 assert server.submit(update).accepted
-            server.step()
+            server.step(round_.absent)
             weights.append(server.params)
     finally:
         torch.set_num_threads(threads)

@@ -10,7 +10,7 @@ from unstale.updates import Update
 
 def entry(node="7", version=3, **options):
     delta = {"w": torch.randn(2, 3), "b": torch.randn(2, dtype=torch.float64)}
-    return Entry(Update(node, version, delta, 40), sent=4, due=9, seconds=1.5, **options)
+    return Entry(Update(node, version, delta, 40), 4, 9, 10, seconds=1.5, **options)
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def test_an_entry_comes_back_bit_by_bit(journal):
     (found,), damaged = Journal(journal.folder).read()
     assert damaged == []
     assert found.key == written.key == (str(2**64 - 1), 3)
-    assert (found.sent, found.due, found.seconds) == (4, 9, 1.5)
+    assert (found.sent, found.due, found.idle_from, found.seconds) == (4, 9, 10, 1.5)
     assert found.metrics == written.metrics
     assert found.update.num_examples == 40
     assert list(found.update.delta) == ["w", "b"]

@@ -7,6 +7,7 @@ from logged_run import report as report_of
 
 from unstale.flower.round_line import round_line
 from unstale.flower.server_log import MAX_TOLD, join_flowers_log, log_lines, log_round
+from unstale.updates import Note
 
 
 def line(t=21, **changes):
@@ -30,6 +31,14 @@ def test_a_round_in_which_a_late_update_is_converted():
         f"  still working: {SLOW} since this round",
         f"  converted: {SLOW} from version 0 (loss 0.02793, 150 iterations, cold start)",
     ]
+
+
+def test_who_was_stood_in_for_is_told():
+    notes = [Note("stood_in", SLOW, 6, {"age": 6, "weight": 0.875})]
+    told = texts(line(7, report=report_of(7, notes=notes), evaluation={}, seconds=6.46))
+    assert told[0] == ("Round 7 of 40: 3 nodes answered in 6.5 s; 1 still works; 1 stood in for")
+    assert f"  stood in for: {SLOW} (age 6, weight 0.88)" in told
+    assert not any("stood in" in text for text in texts(line(7)))
 
 
 def test_what_needs_attention_is_a_warning():

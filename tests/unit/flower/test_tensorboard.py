@@ -7,7 +7,9 @@ from logged_run import told_of, write_logged_run
 from unstale.errors import ConfigError
 from unstale.flower.round_line import round_line
 from unstale.flower.run_log import RunLog
-from unstale.flower.tensorboard import Scalars, check_installed
+from unstale.flower.tensorboard import Scalars, check_installed, scalars_of
+from unstale.run_folder import Round
+from unstale.run_folder.schema import Checked, StoodIn
 
 
 def line(t, **changes):
@@ -45,7 +47,7 @@ def test_what_is_written_can_be_read_back(tmp_path):
         *("nodes/longest_work", "staleness/mean", "staleness/max", "history/megabytes"),
         *("conversions/count", "conversions/iterations", "conversions/loss"),
         *("conversions/fallbacks", "refused/all", "refused/not_finite"),
-        *("seconds/round", "seconds/step"),
+        *("seconds/round", "seconds/step", "stand_ins/absent", "stand_ins/count"),
     }
     for t in (1, 6, 13):
         expected = line(t)
@@ -124,3 +126,17 @@ def test_its_absence_is_told_before_anything_runs(tmp_path):
 @pytest.mark.usefixtures("_absent")
 def test_without_the_wish_nothing_is_needed(tmp_path):
     write_logged_run(tmp_path / "run", rounds=2)
+
+
+def test_stand_ins_are_counted_with_their_age_and_their_error():
+    stood_in = (StoodIn("a", age=3), StoodIn("b", age=6))
+    checked = (Checked("a", 3, error=0.25, share=1.0), Checked("b", 3, error=None, share=None))
+    found = scalars_of(Round(3, absent=4, stand_ins=stood_in, checked=checked), set())
+    assert {name: found[f"stand_ins/{name}"] for name in ("absent", "count")} == {
+        "absent": 4.0,
+        "count": 2.0,
+    }
+    assert (found["stand_ins/mean_age"], found["stand_ins/error"]) == (4.5, 0.25)
+    without = scalars_of(Round(3), set())
+    assert without["stand_ins/count"] == 0
+    assert not {"stand_ins/mean_age", "stand_ins/error"} & {*without}

@@ -13,9 +13,9 @@ from unstale.flower.work import WorkTicket
 from unstale.flower.work_book import Inherited, WorkBook
 
 
-def entry_of(node, version, due=1):
+def entry_of(node, version, due=1, idle_from=2):
     delta = {n: torch.ones_like(p) for n, p in small_model().named_parameters()}
-    return Entry(us.Update(str(node), version, delta, 10), sent=1, due=due)
+    return Entry(us.Update(str(node), version, delta, 10), 1, due, idle_from)
 
 
 @pytest.fixture
@@ -91,9 +91,17 @@ def test_what_could_not_be_sent_is_closed(book, server):
     book.hand_out(7)
     book.hand_out(8)
     send(book, 8)
-    book.close_unsent()
+    assert book.close_unsent() == [7]
     assert book.kept_versions() == {"8": 0}
     assert server.outstanding == [0]
+
+
+def test_who_was_asked_for_the_current_version_is_known_before_and_after_the_answer(book, server):
+    send(book, 8)
+    book.accept(work_with_reply(book, 7), entry_of(7, 0))
+    assert book.asked() == {7, 8}
+    server.step()
+    assert book.asked() == set()
 
 
 def test_updates_are_given_in_the_order_in_which_they_were_accepted(book):
@@ -121,11 +129,12 @@ def test_work_of_a_dead_process_is_taken_over_or_released(server):
     server.step()
     book = WorkBook()
     book.begin(server)
-    book.resume([entry_of(7, 0), entry_of(9, 1)], {"7": 0, "8": 0})
+    book.resume([entry_of(7, 0, idle_from=1), entry_of(9, 1)], {"7": 0, "8": 0})
     assert server.outstanding == [0, 1]
     assert book.kept_versions() == {"7": 0, "9": 1}
     assert book.inherited(1) == Inherited(answered=1, arrivals=2)
-    assert book.occupied(1) == {9}, "it has answered the current version"
+    assert book.occupied(1) == book.asked() == {9}, "it has answered the current version"
+    assert book.occupied(2) == set()
     server.release("7")
     assert server.outstanding == [1], "nobody waits for node 8"
 
