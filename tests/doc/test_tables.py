@@ -15,7 +15,7 @@ from unstale.data.checking import Status
 from unstale.methods import METHODS, Convert
 from unstale.methods.groups import groups_of
 from unstale.notes import NOTE_KINDS
-from unstale.run_folder.schema import Converted, FellBack, Measured, Nodes, Round
+from unstale.run_folder.schema import Checked, Converted, FellBack, Measured, Nodes, Round, StoodIn
 
 SRC = Path(unstale.__file__).parent
 
@@ -74,8 +74,11 @@ def test_every_field_of_a_rounds_line_is_explained():
         gamma={"c": 0.5},
         measured=(Measured("d", 0.1, 0.2),),
         awaiting_fit=1,
+        absent=1,
+        stand_ins=(StoodIn("e", 12),),
+        checked=(Checked("f", 12, 0.1, 0.9),),
         step_seconds=0.1,
-        oracle={"stale_cosine": 0.1, "compensated_cosine": 0.1},
+        oracle=dict.fromkeys(("stale_cosine", "compensated_cosine", "stand_in_cosine"), 0.1),
         metrics={"f1": 0.5},
         nodes=Nodes(),
     )

@@ -31,6 +31,7 @@ def summary_table(summary: Mapping[str, Any], console: Console | None = None) ->
         "affected": "accuracy and affected: means over the last fifth of the rounds",
         "affected mean": "affected mean: over the second half",
     }
+    stood_in = any(figures.get("stand_ins") for figures in summary["methods"].values())
     caption = [f"{summary['rounds']} rounds, {seeds} seed{'s' if seeds > 1 else ''}"]
     if "affected" not in shown:
         caption.append("accuracy: mean over the last fifth of the rounds")
@@ -39,6 +40,9 @@ def summary_table(summary: Mapping[str, Any], console: Console | None = None) ->
         caption.append("± one standard deviation over seeds")
     if summary["target"] is not None:
         caption.append(f"to target: first round at {summary['target']:g}")
+    if stood_in:
+        per_seed = ", per seed" if seeds > 1 else ""
+        caption.append(f"stood in: updates made for absent clients{per_seed}")
     table = Table(
         title=summary["scenario"],
         caption="; ".join(caption),
@@ -46,13 +50,18 @@ def summary_table(summary: Mapping[str, Any], console: Console | None = None) ->
         caption_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
+        # One column more has to fit into 80 characters beside the spreads.
+        padding=(0, 1, 0, 0) if stood_in else (0, 1),
     )
     table.add_column("method")
-    for _, title in columns:
-        table.add_column(title, justify="right")
-    table.add_column("seconds", justify="right")
+    titles = [*(title for _, title in columns), *(["stood in"] if stood_in else []), "seconds"]
+    for title in titles:
+        head = title.replace(" ", "\n") if stood_in else title
+        table.add_column(head, justify="right")
     for label, figures in summary["methods"].items():
         cells = [_cell(key, figures) for key, _ in columns]
+        if stood_in:
+            cells.append(f"{figures.get('stand_ins', 0):.0f}")
         table.add_row(label, *cells, f"{figures['seconds']:.1f}")
     (console or Console()).print(table)
 

@@ -12,7 +12,7 @@ from unstale.errors import ConfigError, UnknownNameError
 from unstale.experiment.old_names import refuse_old_names, renamed_method
 from unstale.experiment.strict import build, build_kind, checked_table, fit
 from unstale.methods import METHODS, Method, method
-from unstale.methods.groups import groups_of
+from unstale.methods.groups import groups_of, with_enabled
 from unstale.server.checks import Limits
 from unstale.server.history import HistorySpec
 from unstale.sim import ScenarioSpec, availability, cohort, drift, latency, partition
@@ -240,7 +240,8 @@ def _settings(name: str, table: Mapping[str, Any], where: str) -> dict[str, Any]
         place = f"{where}.{key}"
         if key in groups:
             own = typing.get_type_hints(groups[key])
-            found[key] = _typed_table(checked_table(value, place), own, place)
+            inner = checked_table(with_enabled(groups[key], value), place)
+            found[key] = _typed_table(inner, own, place)
         else:
             found |= _typed_table({key: value}, hints, where)
     return found

@@ -82,7 +82,7 @@ class Inversion:
     objective: str = "l2"
     """Disparity between the surrogate's update and the client's: `l1`, `l2`, `cosine`, or a
     sum such as `l1+cosine`."""
-    sparsity: float = 0.95
+    sparsity: float = 0.0
     """Share of the update's entries, smallest in magnitude first, that the objective ignores; 0
     uses all."""
     history: int = 1

@@ -19,6 +19,7 @@ _HOMES = {
         "Convert",
         "ConvertAll",
         "OnlyUnique",
+        "StandIn",
         "SwitchBack",
         "Switching",
         "Uniqueness",
@@ -28,6 +29,7 @@ _HOMES = {
     "unstale.methods.drop": ("Drop",),
     "unstale.methods.first_order": ("FirstOrder",),
     "unstale.methods.identity": ("Identity",),
+    "unstale.methods.memory": ("Memory",),
     "unstale.methods.prediction": ("PredictedMove",),
     "unstale.methods.weighting": (
         "ExponentialWeight",
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
         Convert,
         ConvertAll,
         OnlyUnique,
+        StandIn,
         SwitchBack,
         Switching,
         Uniqueness,
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
     from unstale.methods.drop import Drop
     from unstale.methods.first_order import FirstOrder
     from unstale.methods.identity import Identity
+    from unstale.methods.memory import Memory
     from unstale.methods.prediction import PredictedMove
     from unstale.methods.weighting import (
         ExponentialWeight,
@@ -79,12 +83,14 @@ __all__ = [
     "FirstOrder",
     "HingeWeight",
     "Identity",
+    "Memory",
     "Method",
     "MethodSpec",
     "OnlyUnique",
     "PolynomialWeight",
     "PredictedMove",
     "SigmoidWeight",
+    "StandIn",
     "Stateless",
     "SwitchBack",
     "Switching",

@@ -1,9 +1,10 @@
 """Settings in groups: dataclasses whose fields are dataclasses, from nested tables.
 
-`Convert` is composed of `inversion`, `uniqueness`, `switching` and `budget`. By name they
-are given as tables, here and in experiment files alike:
+`Convert` is composed of `inversion`, `uniqueness`, `switching`, `stand_in` and `budget`. By
+name they are given as tables, here and in experiment files alike. A group that can be turned
+off also takes a bool:
 
-    method("convert", inversion={"sparsity": 0}, switching={"enabled": False})
+    method("convert", inversion={"sparsity": 0}, switching={"patience": 3}, stand_in=False)
 """
 
 import dataclasses
@@ -20,7 +21,7 @@ def groups_of(part: type[Any]) -> dict[str, type[Any]]:
     Example:
         >>> from unstale.methods import Convert, Drop
         >>> sorted(groups_of(Convert)), groups_of(Drop)
-        (['budget', 'inversion', 'switching', 'uniqueness'], {})
+        (['budget', 'inversion', 'stand_in', 'switching', 'uniqueness'], {})
     """
     hints = typing.get_type_hints(part)
     names = [field.name for field in dataclasses.fields(part)]
@@ -37,6 +38,18 @@ def group_with(part: type[Any], setting: str) -> str | None:
         if setting in {field.name for field in dataclasses.fields(group)}:
             return name
     return None
+
+
+def with_enabled(group: type[Any], value: Any) -> Any:
+    """Return a bool as the table that turns a group on or off; other values as they are.
+
+    Example:
+        >>> from unstale.methods import Budget, StandIn
+        >>> with_enabled(StandIn, False), with_enabled(Budget, False)
+        ({'enabled': False}, False)
+    """
+    can_be_off = any(field.name == "enabled" for field in dataclasses.fields(group))
+    return {"enabled": value} if can_be_off and isinstance(value, bool) else value
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,7 +72,8 @@ def make_part(part: type[Any], values: Mapping[str, Any], method: str) -> Any:
 
     Args:
         part: The dataclass.
-        values: Settings by name; groups as tables, or as objects of their dataclass.
+        values: Settings by name; groups as tables, as objects of their dataclass, or as a
+            bool where they can be turned off.
         method: The method's name, for messages.
 
     Raises:
@@ -70,7 +84,7 @@ def make_part(part: type[Any], values: Mapping[str, Any], method: str) -> Any:
     own = {field.name for field in dataclasses.fields(part)}
     found = {key: value for key, value in values.items() if key in own}
     for name, group in groups.items():
-        if isinstance(table := found.get(name), Mapping):
+        if isinstance(table := with_enabled(group, found.get(name)), Mapping):
             found[name] = _make_group(group, table, name, method)
     return _made(part, found, f"Method '{method}'")
 

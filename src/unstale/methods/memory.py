@@ -41,8 +41,11 @@ class Memory:
     """Maximum number of clients whose last update is kept: those that answered last."""
 
     def __post_init__(self) -> None:
-        for name, value in (("max_age", self.max_age), ("max_clients", self.max_clients)):
-            if value is not None and (type(value) is not int or value < 1):
+        given = {"max_clients": self.max_clients}
+        if self.max_age is not None:
+            given["max_age"] = self.max_age
+        for name, value in given.items():
+            if type(value) is not int or value < 1:
                 raise ConfigError(
                     f"memory: `{name}` should be a positive integer. Found {value!r}."
                 )

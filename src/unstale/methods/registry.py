@@ -157,8 +157,9 @@ def find(name: str) -> MethodSpec:
 def method(name: str, **settings: Any) -> Method:
     """Return the method of that name with the given settings.
 
-    Settings in groups are given as tables: `inversion={"sparsity": 0}`. A method that has
-    presets takes `preset="name"` among its settings; settings given beside it take precedence.
+    Settings in groups are given as tables: `inversion={"sparsity": 0}`. A group that can be
+    turned off also takes a bool: `stand_in=False`. A method that has presets takes
+    `preset="name"` among its settings; settings given beside it take precedence.
 
     Raises:
         UnknownNameError: If there is no such method or setting; names the nearest.

@@ -18,6 +18,7 @@ from unstale.report.figures.lines import (
     seconds_chart,
 )
 from unstale.report.figures.staleness import StalenessChart, staleness_chart
+from unstale.report.figures.standing_in import stand_in_charts
 from unstale.report.figures.surrogates import Gallery, galleries
 from unstale.report.figures.switching import gamma_chart, late_truth_chart
 from unstale.report.palette import Style, assign_styles
@@ -37,6 +38,7 @@ class Figures:
     staleness: StalenessChart | None
     classes: ClassAccuracy | None
     counters: tuple[LineChart, ...]
+    standing_in: tuple[LineChart, ...]
     fates: FateChart | None
     fit: tuple[LineChart, ...]
     error: LineChart | None
@@ -54,6 +56,7 @@ class Figures:
             staleness=staleness_chart(run),
             classes=class_accuracy(run),
             counters=tuple(counter_charts(run)),
+            standing_in=tuple(stand_in_charts(run)),
             fates=fate_chart(run),
             fit=tuple(fit_charts(run)),
             error=error_chart(run),
@@ -67,6 +70,7 @@ class Figures:
         found = (
             *(self.accuracy, self.clients, self.seconds, self.staleness, self.classes),
             *self.counters,
+            *self.standing_in,
             self.fates,
             *self.fit,
             *(self.error, self.gamma, self.late_truth),

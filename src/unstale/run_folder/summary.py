@@ -19,6 +19,10 @@ FORMAT = 1
 
 # The figures of a summary that vary from seed to seed and get a spread.
 FIGURES = ("accuracy", "affected_accuracy", "affected_mean", "rounds_to_target")
+# Sums over all rounds of a seed.
+COUNTS = ("conversions", "iterations", "stand_ins")
+# Means over all stand-ins of a seed, and over all checks of them.
+OF_STAND_INS = ("stand_in_age", "stand_in_error")
 
 
 def figures(lines: Sequence[Round], rounds: int, target: float) -> dict[str, Any]:
@@ -27,7 +31,9 @@ def figures(lines: Sequence[Round], rounds: int, target: float) -> dict[str, Any
     `accuracy` and `affected_accuracy` are means over the last fifth of the rounds,
     `affected_mean` is one over the second half; `rounds_to_target` is the first round
     whose affected accuracy reaches the target. Rounds that were not evaluated are left
-    out, and a figure without any value is None.
+    out, and a figure without any value is None. `stand_ins` counts updates that the server
+    made for absent clients; `stand_in_age` is the mean of their ages, `stand_in_error` the
+    mean error that later updates of the clients showed.
 
     Example:
         >>> lines = [Round(r, accuracy=0.5, affected_accuracy=r / 10) for r in range(1, 11)]
@@ -49,6 +55,8 @@ def figures(lines: Sequence[Round], rounds: int, target: float) -> dict[str, Any
         for line in lines
         if line.affected_accuracy is not None and line.affected_accuracy >= target
     )
+    ages = [one.age for line in lines for one in line.stand_ins]
+    errors = [e for line in lines for one in line.checked if (e := one.error) is not None]
     return {
         "accuracy": mean(lambda line: line.accuracy, rounds * 4 / 5),
         "affected_accuracy": mean(affected, rounds * 4 / 5),
@@ -56,6 +64,9 @@ def figures(lines: Sequence[Round], rounds: int, target: float) -> dict[str, Any
         "rounds_to_target": next(reached, None),
         "conversions": sum(line.conversions for line in lines),
         "iterations": sum(line.iterations for line in lines),
+        "stand_ins": len(ages),
+        "stand_in_age": statistics.fmean(ages) if ages else None,
+        "stand_in_error": statistics.fmean(errors) if errors else None,
     }
 
 
@@ -63,7 +74,8 @@ def over_seeds(per_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the mean figures over seeds, their spread, and each seed's own.
 
     The spread is the sample standard deviation, None for fewer than two values. A mean
-    over seeds of which one has no value (a target never reached) is None.
+    over seeds of which one has no value (a target never reached) is None. Age and error of
+    stand-ins are means over the seeds that had some.
     """
     rows = list(per_seed.values())
     summary: dict[str, Any] = {}
@@ -73,8 +85,11 @@ def over_seeds(per_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
         whole = bool(values) and all(value is not None for value in values)
         summary[key] = statistics.fmean(values) if whole else None
         spread[key] = statistics.stdev(values) if whole and len(values) > 1 else None
-    for key in ("conversions", "iterations"):
+    for key in COUNTS:
         summary[key] = statistics.fmean(row[key] for row in rows) if rows else 0.0
+    for key in OF_STAND_INS:
+        found = [row[key] for row in rows if row[key] is not None]
+        summary[key] = statistics.fmean(found) if found else None
     summary["spread"] = spread
     summary["per_seed"] = [{"seed": seed, **row} for seed, row in per_seed.items()]
     return summary

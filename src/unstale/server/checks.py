@@ -213,7 +213,7 @@ def owned(update: Update, params: Params) -> Update:
     """Return a copy of a valid update that the sender cannot change.
 
     Its tensors are on the device of the weights, and its numbers are Python's: a checkpoint
-    cannot store NumPy's.
+    cannot store NumPy's. It is no stand-in, since somebody has sent it.
     """
     return dataclasses.replace(
         update,
@@ -223,4 +223,5 @@ def owned(update: Update, params: Params) -> Update:
         base_version=int(update.base_version),
         num_examples=int(update.num_examples),
         weight=float(update.weight),
+        stand_in=False,
     )

@@ -55,6 +55,8 @@ class Report:
         gammas = (
             (note.client_id, _short(note.detail.get("gamma"))) for note in self._of("switched")
         )
+        # As they were used: a wrapper may have lowered a weight after the note was made.
+        weights = {u.client_id: u.weight for u in self.updates if u.stand_in}
         return Round(
             number=self.version,
             version=self.version,
@@ -76,7 +78,7 @@ class Report:
             history=dict(self.history),
             awaiting_fit=self.awaiting_fit,
             absent=len(self.absent),
-            stand_ins=tuple(map(_stood_in, self._of("stood_in"))),
+            stand_ins=tuple(_stood_in(note, weights) for note in self._of("stood_in")),
             checked=tuple(map(_checked, self._of("checked"))),
             seconds=self.seconds,
         )
@@ -111,9 +113,10 @@ def _measured(note: Note) -> Measured:
     )
 
 
-def _stood_in(note: Note) -> StoodIn:
-    detail = note.detail
-    return StoodIn(note.client_id, detail.get("age", 0), _short(detail.get("weight")) or 0.0)
+def _stood_in(note: Note, weights: Mapping[str, float]) -> StoodIn:
+    client, detail = note.client_id, note.detail
+    weight = weights.get(client, detail.get("weight"))
+    return StoodIn(client, detail.get("age", 0), _short(weight) or 0.0)
 
 
 def _checked(note: Note) -> Checked:

@@ -120,6 +120,7 @@ class Simulation:
         absent = self._hand_out(now)
         arriving = [job for job in self._jobs if job.due == now]
         updates = self._train(arriving)
+        before = self._current() if self.with_oracle else {}
         truth = self._truth(arriving, now) if self.with_oracle else {}
         for update in updates:
             self.server.submit(update)
@@ -129,6 +130,9 @@ class Simulation:
         line = report.line()
         if self.with_oracle:
             judged = oracle.errors(truth, oracle.deltas(updates), report.updates)
+            names = [u.client_id for u in report.updates if u.stand_in and u.client_id in absent]
+            missed = self._would_send([absent[name] for name in names], now, before)
+            judged |= oracle.stand_in_error(dict(zip(names, missed, strict=True)), report.updates)
             line = dataclasses.replace(line, oracle=judged)
         if evaluate_now or report.version % self.evaluate_every == 0:
             scores = self.scores()
@@ -158,8 +162,8 @@ class Simulation:
         self._lost += [job for job in self._jobs if not here(job.client, now)]
         self._jobs = [job for job in self._jobs if here(job.client, now)]
 
-    def _hand_out(self, now: int) -> list[str]:
-        """Ask the clients of the round; return the ids of those that are at work or away."""
+    def _hand_out(self, now: int) -> dict[str, int]:
+        """Ask the clients of the round; return those that are at work or away, by their ids."""
         drawn = self.scenario.drawn(now, {job.client for job in self._jobs})
         for client in drawn.asked:
             name = self.scenario.name(client)
@@ -173,7 +177,7 @@ class Simulation:
             if late and version not in self._models.versions:
                 self._models.put(version, self._current())
         self._jobs.sort()
-        return [self.scenario.name(client) for client in drawn.absent]
+        return {self.scenario.name(client): client for client in drawn.absent}
 
     def _train(self, jobs: Sequence[Job]) -> list[Update]:
         work = [self._work(job.client, job.version, self._model_of(job)) for job in jobs]
@@ -185,10 +189,15 @@ class Simulation:
 
     def _truth(self, jobs: Sequence[Job], now: int) -> dict[oracle.Key, dict[str, Tensor]]:
         late = [job for job in jobs if job.version < now]
-        work = [self._work(job.client, now, self._current()) for job in late]
-        deltas = train_cohort(self.model, work, self.server.local, batched=self.batched)
+        deltas = self._would_send([job.client for job in late], now, self._current())
         keys = [(self.scenario.name(job.client), job.version) for job in late]
         return dict(zip(keys, deltas, strict=True))
+
+    def _would_send(
+        self, clients: Sequence[int], now: int, params: Params
+    ) -> list[dict[str, Tensor]]:
+        work = [self._work(client, now, params) for client in clients]
+        return train_cohort(self.model, work, self.server.local, batched=self.batched)
 
     def _work(self, client: int, round: int, params: Params) -> Work:
         index = self.scenario.examples(client, round).to(self.device)

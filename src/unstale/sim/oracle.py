@@ -1,4 +1,4 @@
-"""Oracle figures: how far updates are from those that slow clients would have sent today.
+"""Oracle figures: how far updates are from those that clients would have sent today.
 
 Only a simulator can know them. They are never shown to a method; a round's line has them
 under `oracle/...` to judge methods by.
@@ -38,6 +38,22 @@ def errors(
         "stale_cosine": _mean(before),
         "compensated_cosine": _mean(compensated),
     }
+
+
+def stand_in_error(truth: Mapping[str, Params], used: Sequence[Update]) -> dict[str, float | None]:
+    """Return the mean cosine distance of stand-ins to what the absent clients would have sent.
+
+    Args:
+        truth: What each client that was stood in for would have sent from the same model, by id.
+        used: What was aggregated; updates that are no stand-ins are left out.
+
+    Returns:
+        `stand_in_cosine`, None where it cannot be measured; nothing if there were no stand-ins.
+    """
+    made = [update for update in used if update.stand_in and update.client_id in truth]
+    if not made:
+        return {}
+    return {"stand_in_cosine": _mean(cosine_distance(u.delta, truth[u.client_id]) for u in made)}
 
 
 def deltas(updates: Sequence[Update]) -> dict[Key, dict[str, Tensor]]:

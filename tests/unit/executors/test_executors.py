@@ -42,7 +42,10 @@ def threads(shared, item):
 
 
 def converted(executor, rounds=2):
-    """Convert five updates of four clients in each round; return what a server would use."""
+    """Convert five updates of four clients in each round; return what a server would use.
+
+    A fifth client answers in the first round only, and is stood in for afterwards.
+    """
     model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3))
     rng = generator(0, "weights")
     weights = [
@@ -53,7 +56,9 @@ def converted(executor, rounds=2):
     state, found = SETTINGS.init(), []
     for now in range(6, 6 + rounds):
         updates = []
-        for client, base in (("a", 1), ("b", 2), ("c", 3), ("c", 4), ("d", 5)):
+        late = [("a", 1), ("b", 2), ("c", 3), ("c", 4), ("d", 5), ("e", 5)]
+        late, absent = (late, ()) if now == 6 else (late[:-1], ("e",))
+        for client, base in late:
             x = torch.rand(10, 4, generator=generator(0, client))
             y = torch.full((10,), ord(client) % 3)
             delta = us.local_update(model, weights[base + now - 6], x, y, local)
@@ -66,10 +71,12 @@ def converted(executor, rounds=2):
             generator(0, "server", now),
             frozenset(range(8)),
             TrainingTools(model, us.InputSpec((4,), 3, 0.0, 1.0), executor),
+            absent,
         )
         outcome = SETTINGS.apply(updates, state, view)
         state = outcome.state
-        assert [n.kind for n in outcome.notes] == ["converted"] * 5
+        kinds = [n.kind for n in outcome.notes]
+        assert kinds == ["converted"] * len(late) + ["stood_in"] * len(absent)
         found += [u.delta for u in outcome.updates]
         # Whoever changes the model's own weights meanwhile changes nothing.
         with torch.no_grad():

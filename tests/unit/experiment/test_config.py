@@ -257,3 +257,20 @@ def test_groups_are_tables_with_types_of_their_own(table):
         parse({**table, "methods": [{"name": "convert", "inversion": {"sparsity": "none"}}]})
     with pytest.raises(ConfigError, match=r"\[methods\[0\].inversion\] should be a table"):
         parse({**table, "methods": [{"name": "convert", "inversion": 3}]})
+
+
+@pytest.mark.parametrize("group", ["uniqueness", "switching", "stand_in"])
+def test_a_group_that_can_be_off_also_takes_a_bool(table, group):
+    (method,) = parse({**table, "methods": [{"name": "convert", group: False}]}).methods
+    assert getattr(method.build().compensator, group).enabled is False
+    assert method.settings == {group: {"enabled": False}}
+    (as_table,) = parse(
+        {**table, "methods": [{"name": "convert", group: {"enabled": False}}]}
+    ).methods
+    assert as_table == method
+
+
+@pytest.mark.parametrize("group", ["inversion", "budget"])
+def test_a_group_that_is_always_on_takes_none(table, group):
+    with pytest.raises(ConfigError, match=rf"methods\[0\].{group}\] should be a table.*False"):
+        parse({**table, "methods": [{"name": "convert", group: False}]})

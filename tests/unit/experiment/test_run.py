@@ -116,7 +116,7 @@ def test_summary_and_what_programs_get(run_tiny, table):
     found = for_programs(folder)
     wanted = {
         "accuracy", "affected_accuracy", "affected_mean", "rounds_to_target", "seconds",
-        "conversions", "iterations",
+        "conversions", "iterations", "stand_ins", "stand_in_age", "stand_in_error",
     }  # fmt: skip
     assert all(wanted <= set(figures) for figures in found["methods"].values())
     seconds = sum(r["seconds"] for s in (0, 1) for r in lines(folder, "taylor", s))

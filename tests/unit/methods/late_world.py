@@ -14,6 +14,7 @@ from unstale.updates import TrainingTools
 
 INPUTS = us.InputSpec(shape=(4,), classes=3, low=0.0, high=1.0)
 LOCAL = us.LocalSpec(lr=0.5, momentum=0.5, steps=4)
+_TOOLS = ("model", "inputs", "executor", "prefits")
 # Centres of the three classes, far apart within the bounds.
 CENTRES = torch.tensor([[0.9, 0.1, 0.2, 0.1], [0.1, 0.9, 0.1, 0.3], [0.2, 0.1, 0.9, 0.8]])
 
@@ -29,7 +30,7 @@ def samples(label, *names, count=12):
 
 def changed(part, **changes):
     """Return a `ConvertAll` with other settings, whichever group they are in."""
-    groups = {name: getattr(part, name) for name in ("inversion", "budget")}
+    groups = {name: getattr(part, name) for name in ("inversion", "stand_in", "budget")}
     found = {}
     for key, value in changes.items():
         group = next((n for n, g in groups.items() if hasattr(g, key)), None)
@@ -86,5 +87,5 @@ class LateWorld:
             "kept_versions": frozenset(range(now + 1)),
         }
         tools = {"model": self.model, "inputs": INPUTS}
-        tools |= {key: changes.pop(key) for key in ("model", "inputs", "prefits") if key in changes}
+        tools |= {key: changes.pop(key) for key in _TOOLS if key in changes}
         return us.ServerView(**{**given, **changes}, tools=TrainingTools(**tools))

@@ -1,114 +1,36 @@
 """One list of promises, held by every registered method and by a chain of several.
 
-A method that is registered is covered by its name; nothing needs to be added here.
+A method that is registered is covered by its name; nothing needs to be added here. What
+methods add for absent clients is in `test_conformance_absent.py`.
 """
 
 import copy
 import itertools
-import json
 
 import pytest
 import torch
-from torch import nn
+from conforming import (
+    CASES,
+    INPUTS,
+    NOW,
+    World,
+    model_of,
+    noise,
+    parts,
+    same,
+    same_state,
+    timeless,
+)
 
 import unstale as us
 from unstale.methods import METHODS
 from unstale.params import clone, flatten
-from unstale.seeding import generator
 from unstale.server.step import initial_state
-from unstale.server.tree import take_tensors
-from unstale.updates import TrainingTools
-
-FEW = {"iterations": 3, "warm_iterations": 2, "max_loss": 1e9, "sparsity": 0}
-CHEAP = {"inversion": FEW, "max_growth": 0}
-OFF = {"enabled": False}
-INPUTS = us.InputSpec(shape=(3,), classes=2)
-CASES = {name: us.method(name) for name in METHODS} | {
-    "chain": us.Method(us.chain(us.Drop(5), us.FirstOrder(), us.PolynomialWeight()), us.FedAvg()),
-    "reversed tiers": us.method("asyn_tiers", bounds=(0, 2), weighing="reversed"),
-    # Few iterations, and any fit will do: here updates are noise, which no data explains.
-    "convert": us.method("convert", **CHEAP),
-    "convert all": us.method(
-        "convert", uniqueness=OFF, switching=OFF, inversion={**FEW, "history": 3}, max_growth=0
-    ),
-    "unique first": us.Method(us.only_unique(us.switch_back(us.FirstOrder()))),
-    "unique by the nearest": us.Method(us.only_unique(us.FirstOrder(), rule="nearest")),
-    "convert by the nearest": us.method("convert", uniqueness={"rule": "nearest"}, **CHEAP),
-}
-NOW = 6
 
 
 @pytest.fixture(params=list(CASES))
 def method(request):
     return CASES[request.param]
-
-
-def model_of(dtype=torch.float32):
-    model = nn.Linear(3, 2).to(dtype)
-    with torch.no_grad():
-        for p in model.parameters():
-            p.copy_(torch.randn(p.shape, generator=generator(0, "weights")))
-    return model
-
-
-def noise(model, *names, size=0.5):
-    rng = generator(1, *names)
-    return {
-        n: size * torch.randn(p.shape, generator=rng, dtype=p.dtype)
-        for n, p in model.named_parameters()
-    }
-
-
-class World:
-    """Versions 0 to 6 of a small model, and a step of a method at version 6."""
-
-    def __init__(self, method, dtype=torch.float32):
-        self.method, self.model = method, model_of(dtype)
-        self.past = {v: noise(self.model, "past", v) for v in range(NOW + 1)}
-        self.state = us.ServerState(
-            NOW, self.past[NOW], method.compensator.init(), method.aggregator.init()
-        )
-
-    def update(self, client, base, size=0.5):
-        examples = {"a": 5, "b": 10, "c": 25}[client]
-        return us.Update(client, base, noise(self.model, client, base, size=size), examples)
-
-    def step(self, arrivals, past=None, state=None):
-        return us.step(
-            self.state if state is None else state,
-            arrivals,
-            method=self.method,
-            local=us.LocalSpec(),
-            history=(self.past if past is None else past).get,
-            rng=generator(0, "step"),
-            kept_versions=self.past if past is None else past,
-            tools=TrainingTools(self.model, INPUTS),
-        )
-
-    def arrivals(self, size=0.5):
-        return [self.update(c, b, size) for c, b in [("a", 6), ("b", 5), ("c", 2), ("b", 3)]]
-
-
-def same(one, other):
-    return one.keys() == other.keys() and all(torch.equal(one[n], other[n]) for n in one)
-
-
-def image(state):
-    """A state of any shape as text and tensors, to compare exactly."""
-    tensors = {}
-    return json.dumps(take_tensors(state, tensors)), tensors
-
-
-def timeless(notes):
-    """Notes without the seconds that something took."""
-    return [
-        (n.kind, n.client_id, n.base_version, {k: v for k, v in n.detail.items() if k != "seconds"})
-        for n in notes
-    ]
-
-
-def same_state(one, other):
-    return image(one)[0] == image(other)[0] and same(image(one)[1], image(other)[1])
 
 
 def test_a_fresh_update_comes_out_unchanged(method):
@@ -206,10 +128,6 @@ def test_huge_finite_updates_never_make_the_model_infinite(method, size):
         state = world.step(huge, state=us.ServerState(NOW, *parts(state))).state
         assert bool(torch.isfinite(flatten(state.params)).all())
     assert state.version == NOW + 1
-
-
-def parts(state):
-    return state.params, state.compensator, state.aggregator
 
 
 def test_the_state_survives_save_and_load_at_any_moment(method, tmp_path):

@@ -17,6 +17,8 @@ PUBLISHED = {
     "first_order": (us.FirstOrder(1.0), us.FedAvg()),
     "w_pred": (us.PredictedMove(1.0), us.FedAvg()),
     "asyn_tiers": (us.Identity(), us.Tiers((0,))),
+    "memory": (us.Memory(), us.FedAvg()),
+    "convert": (us.Convert(), us.FedAvg()),
 }
 
 
@@ -26,6 +28,10 @@ def _restored():
     yield
     METHODS.clear()
     METHODS.update(before)
+
+
+def test_the_list_of_methods():
+    assert set(METHODS) == set(PUBLISHED)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

@@ -289,6 +289,7 @@ def _summary(per_seed: list[list[Round]], rounds: int) -> dict:
                 "rounds_to_target": hits[0] if hits else None,
                 "conversions": sum(line.conversions for line in lines),
                 "iterations": sum(line.iterations for line in lines),
+                "stand_ins": 0,
             }
         )
     whole = {}

@@ -3,7 +3,7 @@ import statistics
 import pytest
 
 from unstale.run_folder import Round
-from unstale.run_folder.schema import SCHEMA
+from unstale.run_folder.schema import SCHEMA, Checked, StoodIn
 from unstale.run_folder.summary import figures, over_seeds
 
 
@@ -27,7 +27,26 @@ def test_windows_by_hand():
         "rounds_to_target": 7,
         "conversions": 20,
         "iterations": 300,
+        "stand_ins": 0,
+        "stand_in_age": None,
+        "stand_in_error": None,
     }
+
+
+def test_stand_ins_by_hand():
+    lines = [
+        Round(1, absent=4),
+        Round(2, absent=3, stand_ins=(StoodIn("a", 10), StoodIn("b", 1, 0.1))),
+        Round(3, stand_ins=(StoodIn("a", 13),), checked=(Checked("b", 2, 0.5, 1.0),)),
+        # The mean is one over checks, not over rounds; what was not finite is no number.
+        Round(4, checked=(Checked("b", 1, None, None), Checked("a", 1, 0.1, 1.0))),
+        Round(5, checked=(Checked("a", 1, 0.3, 1.0),)),
+    ]
+    found = figures(lines, rounds=5, target=0.5)
+    assert found["stand_ins"] == 3
+    assert found["stand_in_age"] == pytest.approx((10 + 1 + 13) / 3)
+    assert found["stand_in_error"] == pytest.approx((0.5 + 0.1 + 0.3) / 3)
+    assert found["conversions"] == 0
 
 
 @pytest.mark.parametrize(
@@ -75,7 +94,7 @@ def test_records_may_lack_counts():
     assert (found["conversions"], found["affected_accuracy"]) == (0, None)
 
 
-def row(accuracy, affected, to_target, conversions=0):
+def row(accuracy, affected, to_target, conversions=0, stand_ins=0, age=None, error=None):
     return {
         "accuracy": accuracy,
         "affected_accuracy": affected,
@@ -83,6 +102,9 @@ def row(accuracy, affected, to_target, conversions=0):
         "rounds_to_target": to_target,
         "conversions": conversions,
         "iterations": 10 * conversions,
+        "stand_ins": stand_ins,
+        "stand_in_age": age,
+        "stand_in_error": error,
     }
 
 
@@ -98,6 +120,19 @@ def test_over_seeds_by_hand():
     assert found["spread"]["rounds_to_target"] == pytest.approx(10 / 2**0.5)
     assert [r["seed"] for r in found["per_seed"]] == [3, 1]
     assert found["per_seed"][1] == {"seed": 1, **per_seed[1]}
+
+
+def test_stand_ins_over_seeds():
+    rows = {
+        0: row(0.5, 0.2, 9, 0, 4, 10.0, 0.2),
+        1: row(0.5, 0.2, 9, 0, 2, 20.0),
+        2: row(0.5, 0, 9),
+    }
+    found = over_seeds(rows)
+    assert found["stand_ins"] == 2
+    assert found["stand_in_age"] == 15
+    assert found["stand_in_error"] == 0.2
+    assert over_seeds({2: rows[2]})["stand_in_age"] is None
 
 
 def test_a_seed_without_a_value_leaves_none():
@@ -118,3 +153,4 @@ def test_one_seed_has_no_spread():
 def test_no_seed():
     found = over_seeds({})
     assert (found["accuracy"], found["conversions"], found["per_seed"]) == (None, 0.0, [])
+    assert (found["stand_ins"], found["stand_in_age"], found["stand_in_error"]) == (0.0, None, None)

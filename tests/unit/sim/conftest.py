@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from unstale.data import Dataset
+from unstale.inversion import InputSpec
 from unstale.methods import as_method
 from unstale.server import Server
 from unstale.sim import Scenario, ScenarioSpec, Simulation
@@ -76,6 +77,7 @@ def simulate(tiny, make_model):
             local=local or LocalSpec(lr=0.3, momentum=0.5, epochs=2),
             history=history,
             limits=limits,
+            inputs=InputSpec((FEATURES,), CLASSES, -10.0, 10.0),
             seed=seed,
         )
         return Simulation(

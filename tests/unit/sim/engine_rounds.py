@@ -9,6 +9,9 @@ from unstale.sim.latency import ConstantLatency
 from unstale.training.local import LocalSpec, local_update
 
 SLOW = ConstantLatency(3, clients=(0, 5))
+# Conversion with few iterations, whatever the fit: here it is about who takes part.
+CONVERT = {"max_growth": 0, "uniqueness": False}
+CONVERT |= {"inversion": {"sparsity": 0, "iterations": 4, "warm_iterations": 2, "max_loss": 1e9}}
 MINI = LocalSpec(lr=0.3, momentum=0.5, epochs=2, batch_size=4)
 
 
@@ -19,12 +22,37 @@ def watch(simulation):
 
     def noted(update):
         receipt = submit(update)
-        number = int(update.client_id.removeprefix("client-"))
+        number = _number(update.client_id)
         seen.append((simulation.server.version, number, update.base_version))
         return receipt
 
     simulation.server.submit = noted
     return seen
+
+
+def watch_draws(simulation):
+    """Note in every round whom the engine asks and whom it reports as absent, by number."""
+    seen = []
+    server = simulation.server
+    check_out, step = server.check_out, server.step
+    asked = []
+
+    def noted(name):
+        asked.append(_number(name))
+        return check_out(name)
+
+    def stepped(absent=()):
+        names = list(absent)
+        seen.append((sorted(asked), sorted(map(_number, names))))
+        asked.clear()
+        return step(names)
+
+    server.check_out, server.step = noted, stepped
+    return seen
+
+
+def _number(name):
+    return int(name.removeprefix("client-"))
 
 
 def run(simulation, rounds):

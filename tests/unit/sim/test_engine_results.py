@@ -111,6 +111,42 @@ def test_oracle_is_the_update_that_would_be_sent_today(simulate):
     assert wanted > 0.01
 
 
+def test_oracle_of_stand_ins_is_the_update_that_the_absent_would_send(simulate):
+    """Under `memory` a stand-in is the client's last update: both sides are known by hand."""
+    drift = ResampleDrift(per_round=3)
+    simulation = simulate(
+        "memory", latency=ConstantLatency(3, clients=(5,)), with_oracle=True, drift=drift
+    )
+    versions = trajectory(simulation, 4)  # its first update, from version 0, is the last to arrive
+    scenario, data = simulation.scenario, simulation.scenario.data
+
+    def sent(version):
+        index = scenario.examples(5, version)
+        x, y = data.x_train[index], data.y_train[index]
+        return local_update(simulation.model, versions[version], x, y, simulation.server.local)
+
+    asked_again = simulation.run_round()
+    assert (asked_again.absent, "stand_in_cosine" in asked_again.oracle) == (0, False)
+    versions.append(simulation.server.params)
+    record = simulation.run_round()
+    assert [one.client for one in record.stand_ins] == [scenario.name(5)]
+    wanted = cosine_distance(sent(0), sent(5))
+    assert record.oracle["stand_in_cosine"] == pytest.approx(wanted, abs=1e-6)
+    assert wanted > 0.01
+    assert (record.oracle["stale_cosine"], record.stale) == (None, 0)
+
+
+def test_oracle_figures_of_stand_ins_change_nothing(simulate):
+    plain = simulate("memory", latency=SLOW, local=MINI)
+    judged = simulate("memory", latency=SLOW, local=MINI, with_oracle=True)
+    a, b = run(plain, 8), run(judged, 8)
+    assert_identical([plain.server.params], [judged.server.params])
+    assert [{k: v for k, v in r.items() if not k.startswith("oracle/")} for r in b] == a
+    there = ["oracle/stand_in_cosine" in r for r in b]
+    assert there == ["stand_ins" in r for r in b]
+    assert any(there)
+
+
 def test_training_that_diverges_still_gives_records(simulate):
     simulation = simulate(
         latency=SLOW, overlap=True, local=LocalSpec(lr=1e39, epochs=2), with_oracle=True

@@ -1,8 +1,9 @@
 """What a simulation keeps between rounds: no more than it needs, and all of it in a checkpoint."""
 
 import pytest
-from engine_rounds import MINI, SLOW, assert_identical, away, run, trajectory
+from engine_rounds import CONVERT, MINI, SLOW, assert_identical, away, run, trajectory
 
+from unstale.methods import method
 from unstale.server.checkpoint import Checkpoints
 from unstale.server.history import HistorySpec
 from unstale.sim.cohort import SampledCohort
@@ -56,6 +57,8 @@ def test_models_on_devices_spill_where_the_history_says(simulate, tmp_path):
         ("w_pred", True, HistorySpec(memory_bytes=0)),
         ("first_order", False, HistorySpec(memory_bytes=0)),
         ("first_order", True, HistorySpec(max_versions=2, memory_bytes=0)),
+        ("memory", False, None),
+        (method("convert", **CONVERT), False, HistorySpec(memory_bytes=0)),
     ],
 )
 def test_restored_in_the_middle_goes_on_identically(simulate, tmp_path, history, overlap, name):
@@ -82,6 +85,8 @@ def test_restored_in_the_middle_goes_on_identically(simulate, tmp_path, history,
         assert simulation.round == stop
     found += run(simulation, 14 - len(found))
     assert found == wanted
+    in_place = sum(len(line.get("stand_ins", ())) for line in wanted)
+    assert (in_place > 0) == (name not in ("first_order", "asyn_tiers", "w_pred"))
     assert_identical([simulation.server.params], [undisturbed.server.params])
     assert simulation.jobs == undisturbed.jobs
     assert simulation.lost == undisturbed.lost

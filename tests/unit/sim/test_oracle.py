@@ -1,12 +1,12 @@
 import pytest
 import torch
 
-from unstale.sim.oracle import deltas, errors
+from unstale.sim.oracle import deltas, errors, stand_in_error
 from unstale.updates import Update
 
 
-def update(client, base, values):
-    return Update(client, base, {"w": torch.tensor(values)}, 1)
+def update(client, base, values, *, stand_in=False):
+    return Update(client, base, {"w": torch.tensor(values)}, 1, stand_in=stand_in)
 
 
 A, B = ("a", 1), ("b", 2)
@@ -45,3 +45,37 @@ def test_what_cannot_be_measured_is_no_number(bad):
     came = [update("a", 1, [bad, 1.0])]
     found = errors({A: {"w": torch.tensor([bad, 1.0])}}, deltas(came), [])
     assert found["stale_cosine"] in (None, 1.0)  # and never NaN, which no JSON holds
+
+
+# --- stand-ins ---------------------------------------------------------------------------
+
+MISSED = {"a": TRUTH[A], "b": TRUTH[B]}
+
+
+def test_the_mean_over_stand_ins_and_over_nothing_else():
+    used = [
+        update("a", 5, [-4.0, 0.0], stand_in=True),  # the opposite: 2
+        update("b", 5, [3.0, 4.0], stand_in=True),  # cosine 4/5
+        update("c", 5, [1.0, 1.0]),
+    ]
+    found = stand_in_error(MISSED, used)
+    assert found == {"stand_in_cosine": pytest.approx((2 + 0.2) / 2)}
+
+
+def test_without_stand_ins_there_is_no_figure():
+    assert stand_in_error({}, [update("c", 5, [1.0, 1.0])]) == {}
+    # An own update, though somebody could say what the client would have sent.
+    assert stand_in_error(MISSED, [update("a", 5, [1.0, 1.0])]) == {}
+
+
+def test_stand_ins_do_not_count_as_late_updates():
+    came = [update("a", 1, [0.0, 3.0])]
+    made = update("b", 5, [-1.0, 0.0], stand_in=True)
+    truth = {A: TRUTH[A]}
+    assert errors(truth, deltas(came), [*came, made]) == errors(truth, deltas(came), came)
+
+
+def test_a_stand_in_that_cannot_be_measured_is_no_number():
+    bad = {"a": {"w": torch.tensor([float("nan"), 1.0])}}
+    found = stand_in_error(bad, [update("a", 5, [1.0, 0.0], stand_in=True)])
+    assert found["stand_in_cosine"] in (None, 1.0)

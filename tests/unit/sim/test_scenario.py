@@ -26,9 +26,9 @@ def test_seed_decides_everything(tiny):
 
     def course(seed):
         scenario = Scenario(spec, tiny, seed)
-        asked = [scenario.asked(r, set()) for r in range(20)]
+        drawn = [scenario.drawn(r, set()) for r in range(20)]
         held = [scenario.examples(c, r).tolist() for c in range(6) for r in (0, 5)]
-        return asked, held, scenario.describe()
+        return drawn, held, scenario.describe()
 
     assert course(0) == course(0)
     assert course(0)[0] != course(1)[0]
@@ -41,8 +41,8 @@ def test_asking_about_one_round_changes_no_other(tiny):
     )
     forth, back = Scenario(spec, tiny, 0), Scenario(spec, tiny, 0)
     rounds = range(15)
-    ahead = {r: forth.asked(r, set()) for r in rounds}
-    assert {r: back.asked(r, set()) for r in reversed(rounds)} == ahead
+    ahead = {r: forth.drawn(r, set()) for r in rounds}
+    assert {r: back.drawn(r, set()) for r in reversed(rounds)} == ahead
 
 
 @pytest.mark.parametrize("clients", [1, 2, 9, 10, 11, 101])
@@ -65,19 +65,21 @@ def test_slow_and_fast_are_all(tiny):
 def test_busy_clients_are_asked_only_where_work_may_overlap(tiny):
     latency = ConstantLatency(5, clients=(1, 2))
     apart = Scenario(ScenarioSpec(one_class(), latency), tiny, 0)
-    assert apart.asked(3, {1, 4}) == [0, 2, 3, 5, 6, 7]
+    assert apart.drawn(3, {1, 4}) == ([0, 2, 3, 5, 6, 7], [1, 4])
     over = Scenario(ScenarioSpec(one_class(), latency, overlap=True), tiny, 0)
-    assert over.asked(3, {1, 4}) == list(range(8))
+    assert over.drawn(3, {1, 4}) == (list(range(8)), [])
 
 
-def test_absent_clients_are_not_asked(tiny, tmp_path):
+def test_clients_that_are_away_are_absent(tiny, tmp_path):
     trace = tmp_path / "away.csv"
     trace.write_text("client,from,to\n3,2,4\n")
     spec = ScenarioSpec(
         one_class(), NoLatency(), availability=TraceAvailability(str(trace)), overlap=True
     )
     scenario = Scenario(spec, tiny, 0)
-    assert [3 in scenario.asked(r, set()) for r in range(6)] == [1, 1, 0, 0, 1, 1]
+    drawn = [scenario.drawn(r, set()) for r in range(6)]
+    assert [3 in asked for asked, _ in drawn] == [1, 1, 0, 0, 1, 1]
+    assert [absent for _, absent in drawn] == [[], [], [3], [3], [], []]
 
 
 def test_cohort_is_drawn_from_fast_and_slow(tiny):
@@ -86,11 +88,13 @@ def test_cohort_is_drawn_from_fast_and_slow(tiny):
     )
     scenario = Scenario(spec, tiny, 0)
     for r in range(10):
-        asked = scenario.asked(r, set())
-        assert len(asked) == 3
+        asked, absent = scenario.drawn(r, set())
+        assert (len(asked), absent) == (3, [])
         assert sum(c in (0, 1) for c in asked) == 1
-    # Both slow ones at work: nobody takes their place among the slow.
-    assert all(not {0, 1} & set(scenario.asked(r, {0, 1})) for r in range(10))
+        # Both slow ones at work: the same draw, and nobody takes the place of the one in it.
+        left, missing = scenario.drawn(r, {0, 1})
+        assert sorted([*left, *missing]) == asked
+        assert missing == [c for c in asked if c in (0, 1)]
 
 
 def test_examples_are_indices_of_the_histogram(tiny):

@@ -10,6 +10,7 @@ from unstale.methods.conversion.convert_all import ConvertAll
 from unstale.methods.conversion.settings import Budget, StandIn, Switching, Uniqueness
 from unstale.methods.conversion.switching import SwitchBack
 from unstale.methods.conversion.uniqueness import OnlyUnique
+from unstale.methods.groups import with_enabled
 from unstale.updates import Outcome, ServerView, State, Update
 
 _GROUPS = {
@@ -32,12 +33,15 @@ class Convert:
     `Server(inputs=...)`.
 
     `Convert(...)` is `switch_back(only_unique(ConvertAll(...)))`. `switch_back` is outermost
-    because updates that are not unique also show how good an earlier estimate was.
+    because updates that are not unique also show how good an earlier estimate was. A group
+    that can be turned off also takes a bool.
 
     Example:
         >>> method = Convert(inversion=Inversion(sparsity=0), switching=Switching(patience=3))
         >>> type(method.composed).__name__
         'SwitchBack'
+        >>> Convert(stand_in=False).stand_in.enabled
+        False
 
     References:
         Wang and Gao, Tackling Intertwined Data and Device Heterogeneities in Federated
@@ -65,7 +69,10 @@ class Convert:
 
     def __post_init__(self) -> None:
         for name, group in _GROUPS.items():
-            if not isinstance(value := getattr(self, name), group):
+            value = getattr(self, name)
+            if (table := with_enabled(group, value)) is not value:  # a bool
+                object.__setattr__(self, name, group(**table))
+            elif not isinstance(value, group):
                 raise ConfigError(
                     f"Convert: `{name}` should be {group.__name__}(...). Found {value!r}."
                 )

@@ -12,8 +12,9 @@ from unstale.inversion.settings import PRESETS as INVERSION_PRESETS
 from unstale.methods.conversion.uniqueness_rules import RULES
 
 UNKNOWN = ("convert", "keep")
-# The presets of the inversion as settings of the method.
+# The presets of the inversion as settings of the method. The paper stands in for nobody.
 PRESETS = {name: {"inversion": changes} for name, changes in INVERSION_PRESETS.items()}
+PRESETS["paper"] |= {"stand_in": {"enabled": False}}
 
 
 @dataclass(frozen=True, slots=True)

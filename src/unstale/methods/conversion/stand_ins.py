@@ -17,6 +17,7 @@ found, the weight of the client's later stand-ins at an age a' is
 $$ 1 - (1 - c)\,\frac{a'}{a} \in [0, 1]. $$
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -170,10 +171,10 @@ def checked(entry: Entry, update: Update, change: Params) -> tuple[Entry, Iterab
     age = update.base_version - entry["version"]
     made, truth = flatten(change).double(), flatten(update.delta).double()
     size = float(made @ made)
-    share = float(made @ truth) / size if size > 0 else 0.0
     after = {**entry, "stood_in": 0}
-    if share != share:  # not a number, since the training diverged
+    if not math.isfinite(size):  # the training diverged
         return after, ()
+    share = float(made @ truth) / size if size > 0 else 0.0
     share = min(max(share, 0.0), 1.0)
     after["checks"] = [*entry.get("checks", []), [age, share]][-MOST_CHECKS:]
     detail = {"age": age, "error": cosine_distance(change, update.delta), "share": share}

@@ -21,7 +21,7 @@ that long before t serves too, at most `match_window` before t.
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -104,7 +104,7 @@ class SwitchBack:
         notes: list[Note] = []
         # 1. Compare earlier estimates with the true updates that arrived.
         for update in sorted(updates, key=lambda u: u.key):
-            if update.client_id in clients:
+            if update.client_id in clients and not update.stand_in:
                 entry, found = self._measure(clients[update.client_id], update, view.version)
                 clients[update.client_id] = entry
                 notes.extend(found)
@@ -153,7 +153,7 @@ class SwitchBack:
         return Outcome(
             in_order([*mixed, *done], updates),
             {"inner": outcome.state, "clients": _worth_keeping(clients)},
-            (*outcome.notes, *notes),
+            (*(_shared(note, share_of) for note in outcome.notes), *notes),
         )
 
     def _without_lost(self, entry: Entry, view: ServerView) -> Entry:
@@ -238,6 +238,14 @@ def _worth_keeping(clients: Mapping[str, Entry]) -> dict[str, Entry]:
         if entry["estimates"] or entry["worse"] or entry["switched"] is not None
     }
     return dict(sorted(known.items()))
+
+
+def _shared(note: Note, share_of: Callable[[str], float]) -> Note:
+    """Return the note of a stand-in with the weight that the client's share leaves of it."""
+    if note.kind != "stood_in":
+        return note
+    weight = share_of(note.client_id) * note.detail["weight"]
+    return dataclasses.replace(note, detail={**note.detail, "weight": weight})
 
 
 def _switched(update: Update, gamma: float) -> Note:

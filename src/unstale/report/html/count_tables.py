@@ -12,6 +12,8 @@ from unstale.report.records import Method, Run
 
 MAX_NODES = 30
 MAX_REASONS = 6
+# Notes on stand-ins, which are no client's updates and have tables of their own.
+NO_UPDATES = ("stood_in", "checked")
 
 
 def node_table(nodes: Sequence[NodeHistory], when: str) -> Table:
@@ -71,7 +73,13 @@ def _totals(run: Run, method: Method) -> dict[str, float]:
         for record in rounds:
             found["arrived"] += record.arrivals
             found["stale"] += record.stale
-            found.update({name.replace("_", " "): n for name, n in record.notes.items()})
+            found.update(
+                {
+                    name.replace("_", " "): n
+                    for name, n in record.notes.items()
+                    if name not in NO_UPDATES
+                }
+            )
             found.update(
                 {f"refused: {why.replace('_', ' ')}": n for why, n in record.refused.items()}
             )

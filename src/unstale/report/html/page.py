@@ -15,7 +15,7 @@ import jinja2
 from unstale.report.context import Context
 from unstale.report.figures.lines import COUNTERS
 from unstale.report.figures.switching import MAX_LINES, verdicts
-from unstale.report.html import count_tables
+from unstale.report.html import count_tables, stand_in_tables
 from unstale.report.html.specs import spec
 from unstale.report.html.surrogates import HEIGHT, WIDTH, cards, png_uri
 from unstale.report.html.tables import class_table, summary_table
@@ -67,6 +67,9 @@ def build_page(context: Context) -> str:
             affected_sets=len({scenario.affected for scenario in run.scenarios.values()}),
             totals=count_tables.totals_table(run),
             never=[title.lower() for key, title, _ in COUNTERS if key not in drawn],
+            standing_in=stand_in_tables.stand_in_table(run),
+            stood_in=stand_in_tables.stood_in_table(run),
+            stood_in_seed=stand_in_tables.shown_seed(run),
             reasons=count_tables.reasons_table(run),
             fit=count_tables.fit_table(run),
             errors=count_tables.error_table(run),

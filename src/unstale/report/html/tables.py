@@ -170,6 +170,7 @@ def _metrics(context: Context) -> list[_Metric]:
         _Metric("rounds_to_target", "Rounds", f"to reach {target}", best=-1),
         _Metric("conversions", "Conversions", per),
         _Metric("iterations", "Iterations", per),
+        _Metric("stand_ins", "Stood in", per),
     ]
     return [
         metric

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from unstale.run_folder.schema.checked import count, mapping, number
+from unstale.run_folder.schema.checked import DamageError, count, mapping, number
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,8 @@ class StoodIn:
         """
         fields = mapping(value, "A stand-in")
         weight = number(fields.get("weight"), "weight")
+        if weight is not None and weight < 0:
+            raise DamageError(f"weight should be at least 0. Found {weight!r}.")
         return cls(
             client=str(fields.get("client", "?")),
             age=count(fields.get("age"), "age"),

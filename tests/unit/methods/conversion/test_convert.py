@@ -9,10 +9,12 @@ from late_world import INPUTS, LOCAL, model_of, samples
 
 import unstale as us
 from unstale.errors import ConfigError, UnknownNameError
+from unstale.inversion import preset
 from unstale.inversion.settings import PRESETS
 from unstale.methods import Convert, OnlyUnique, SwitchBack
-from unstale.methods.conversion import Budget, ConvertAll, Switching, Uniqueness
+from unstale.methods.conversion import Budget, ConvertAll, StandIn, Switching, Uniqueness
 from unstale.methods.description import describe_method, rebuild_method
+from unstale.methods.groups import groups_of
 from unstale.params import cosine_distance
 
 FEW = {"inversion": {"iterations": 40, "warm_iterations": 10, "sparsity": 0}}
@@ -47,14 +49,50 @@ def test_every_setting_reaches_its_part():
         inversion={"lr": 0.01, "history": 2},
         uniqueness={"threshold": 0.9, "unknown": "keep", "rule": "nearest"},
         switching=Switching(window=0.2, disparity="l2", patience=5, keep=3, match_window=0.5),
+        stand_in={"max_age": 90, "checked": False},
         budget={"max_clients": 7},
     ).compensator
-    inner = ConvertAll(us.Inversion(lr=0.01, history=2), Budget(max_clients=7), max_growth=3.0)
+    inner = ConvertAll(
+        us.Inversion(lr=0.01, history=2),
+        StandIn(max_age=90, checked=False),
+        Budget(max_clients=7),
+        max_growth=3.0,
+    )
     unique = OnlyUnique(inner, Uniqueness(threshold=0.9, unknown="keep", rule="nearest"))
     switching = Switching(window=0.2, disparity="l2", patience=5, keep=3, match_window=0.5)
     assert part.composed == SwitchBack(unique, switching)
     own = {f.name for f in dataclasses.fields(Convert)}
     assert own - {f.name for f in dataclasses.fields(ConvertAll)} == {"uniqueness", "switching"}
+
+
+CAN_BE_OFF = ("uniqueness", "switching", "stand_in")
+
+
+@pytest.mark.parametrize("name", CAN_BE_OFF)
+def test_a_group_that_can_be_off_also_takes_a_bool(name):
+    for value in (False, True):
+        table = {name: {"enabled": value}}
+        wanted = us.method("convert", **table).compensator
+        assert getattr(wanted, name).enabled is value
+        assert us.method("convert", **{name: value}).compensator == wanted
+        assert Convert(**{name: value}) == wanted
+    assert Convert(**{name: True}) == Convert() != Convert(**{name: False})
+
+
+@pytest.mark.parametrize("name", ["inversion", "budget"])
+def test_a_group_that_is_always_on_takes_none(name):
+    assert {*CAN_BE_OFF, "inversion", "budget"} == {*groups_of(Convert)}
+    for value in (False, True):
+        with pytest.raises(ConfigError, match=rf"`{name}` should be .*\(...\). Found {value}"):
+            us.method("convert", **{name: value})
+        with pytest.raises(ConfigError, match=rf"`{name}` should be .*\(...\). Found {value}"):
+            Convert(**{name: value})
+
+
+@pytest.mark.parametrize("value", [0, 1, "false", None, {"enabled": False}])
+def test_what_only_looks_like_a_bool_is_none(value):
+    with pytest.raises(ConfigError, match=r"`stand_in` should be StandIn\(...\)"):
+        Convert(stand_in=value)
 
 
 def test_an_unknown_setting_of_a_group_names_the_nearest():
@@ -75,6 +113,8 @@ def test_an_unknown_setting_of_a_group_names_the_nearest():
         {"max_growth": -1},
         {"inversion": {"lr": 0}},
         {"budget": {"max_conversions": 0}},
+        {"stand_in": {"max_age": 0}},
+        {"stand_in": {"max_age": True}},
     ],
 )
 def test_a_wrong_setting_of_a_part_is_refused_at_once(wrong):
@@ -92,6 +132,16 @@ def test_a_preset_goes_below_what_is_given():
     assert us.method("convert", preset="default").compensator == us.method("convert").compensator
 
 
+def test_the_preset_of_the_paper_stands_in_for_nobody():
+    found = us.method("convert", preset="paper").compensator
+    assert not found.stand_in.enabled
+    assert found == Convert(preset("paper"), stand_in=False)
+    for others in ("default", "thorough"):
+        assert us.method("convert", preset=others).compensator.stand_in.enabled
+    for given in (True, {"enabled": True}):
+        assert us.method("convert", preset="paper", stand_in=given).compensator.stand_in.enabled
+
+
 def test_an_unknown_preset_names_the_nearest_and_others_have_none():
     with pytest.raises(UnknownNameError, match="Did you mean 'paper'"):
         us.method("convert", preset="papr")
@@ -107,6 +157,7 @@ def test_an_unknown_preset_names_the_nearest_and_others_have_none():
         us.method("convert", preset="paper", inversion={"sparsity": 0.5}, switching=OFF),
         us.method("convert", inversion=us.Inversion(max_seconds=2.0)),
         us.method("convert", uniqueness={"rule": "nearest"}),
+        us.method("convert", stand_in=False, switching=True),
         us.Method(
             us.chain(
                 us.only_unique(us.switch_back(ConvertAll(us.Inversion(history=2)))), us.Drop(9)

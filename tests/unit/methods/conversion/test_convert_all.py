@@ -10,7 +10,7 @@ from late_world import INPUTS, changed, converting
 import unstale as us
 from unstale.errors import ConfigError
 from unstale.methods import Convert
-from unstale.methods.conversion import parallel
+from unstale.methods.conversion import convert_all
 from unstale.methods.conversion.prefit import surrogates_of
 from unstale.params import norm, scale, zeros_like
 
@@ -63,13 +63,13 @@ def test_the_oracle_error_drops_and_fresh_updates_pass(world):
 
 def test_one_call_for_all_clients_of_a_round(world, monkeypatch):
     calls = []
-    convert_many = parallel.convert_many
+    fit_parallel = convert_all.fit_parallel
 
-    def spy(model, requests, **rest):
+    def spy(requests, *rest):
         calls.append(len(requests))
-        return convert_many(model, requests, **rest)
+        return fit_parallel(requests, *rest)
 
-    monkeypatch.setattr(parallel, "convert_many", spy)
+    monkeypatch.setattr(convert_all, "fit_parallel", spy)
     FEW.apply(
         [world.update(c, b) for c, b in [("s", 1), ("s", 3), ("t", 4)]], FEW.init(), world.view(9)
     )
@@ -84,11 +84,13 @@ def test_a_warm_start_needs_fewer_iterations(world):
     assert (cold["start"], warm["start"]) == ("cold", "warm")
     assert warm["iterations"] < cold["iterations"] / 2
     assert warm["loss"] < 1.5 * cold["loss"]
-    never = changed(settings, warm_start=False)
-    first = never.apply([world.update("s", 4)], never.init(), world.view(9))
-    assert first.state == {"clients": {}}
-    again = never.apply([world.update("s", 5)], first.state, world.view(10))
-    assert again.notes[0].detail["iterations"] == cold["iterations"]
+    for stands_in in (True, False):
+        never = changed(settings, warm_start=False, enabled=stands_in)
+        first = never.apply([world.update("s", 4)], never.init(), world.view(9))
+        assert list(first.state["clients"]) == (["s"] if stands_in else []), "nobody needs it"
+        again = never.apply([world.update("s", 5)], first.state, world.view(10))
+        assert again.notes[0].detail["start"] == "cold"
+        assert again.notes[0].detail["iterations"] == cold["iterations"]
 
 
 def test_nobody_else_and_no_order_makes_a_difference(world):
@@ -128,13 +130,13 @@ def test_two_updates_of_one_client_are_both_converted(world):
 
 def test_the_past_is_bounded_and_used(world, monkeypatch):
     seen = []
-    convert_many = parallel.convert_many
+    fit_parallel = convert_all.fit_parallel
 
-    def spy(model, requests, **rest):
+    def spy(requests, *rest):
         seen.append([[id(base) for base, _ in r.past] for r in requests])
-        return convert_many(model, requests, **rest)
+        return fit_parallel(requests, *rest)
 
-    monkeypatch.setattr(parallel, "convert_many", spy)
+    monkeypatch.setattr(convert_all, "fit_parallel", spy)
     settings = changed(FEW, history=3)
     state = settings.init()
     for base in (1, 2, 4, 3):

@@ -14,6 +14,7 @@ from unstale.notes import NOTE_KINDS
 from unstale.report.figures.conversions import FATE_OF, FATES
 from unstale.run_folder.schema import (
     SCHEMA,
+    Checked,
     Converted,
     DamageError,
     FellBack,
@@ -21,6 +22,7 @@ from unstale.run_folder.schema import (
     Nodes,
     RefusedReply,
     Round,
+    StoodIn,
     VersionError,
 )
 
@@ -50,6 +52,9 @@ FULL = Round(
     measured=(Measured("d", 0.1, None, version=2),),
     history={"versions": 4, "bytes": 4000, "on_disk": 0},
     awaiting_fit=0,
+    absent=3,
+    stand_ins=(StoodIn("e", 12, 0.75), StoodIn("f", 40)),
+    checked=(Checked("g", 12, 0.03, 0.9), Checked("h", 1, None, None)),
     seconds=1.5,
     step_seconds=0.25,
     oracle={"stale_cosine": 0.5, "compensated_cosine": None},
@@ -91,6 +96,11 @@ names = st.text(max_size=5)
         oracle=st.dictionaries(names, finite, max_size=2),
         metrics=st.dictionaries(names, finite | st.lists(finite).map(tuple), max_size=2),
         awaiting_fit=st.none() | counted,
+        absent=counted,
+        stand_ins=st.lists(st.builds(StoodIn, names, counted, st.floats(0, 1)), max_size=2).map(
+            tuple
+        ),
+        checked=st.lists(st.builds(Checked, names, counted, finite, finite), max_size=2).map(tuple),
         nodes=st.none()
         | st.builds(Nodes, st.lists(names, max_size=2).map(tuple), st.just({}), st.just({"a": 0})),
     )
@@ -109,6 +119,7 @@ def test_the_keys_of_a_line_and_their_order():
     assert list(Round(1).to_json()) == ["schema", *step, "history", "seconds", *scores]
     assert list(FULL.to_json()) == [
         *("schema", "method", "seed", *step, "converted", "fallbacks", "gamma", "measured"),
+        *("absent", "stand_ins", "checked"),
         *("history", "awaiting_fit", "seconds", "step_seconds"),
         *("oracle/stale_cosine", "oracle/compensated_cosine", *scores, "metrics", "nodes"),
     ]
@@ -126,6 +137,15 @@ def test_values_of_a_line():
     ]  # fmt: skip
     assert line["fallbacks"] == [{"client": "c", "reason": "why"}]
     assert line["measured"] == [{"client": "d", "version": 2, "e1": 0.1, "e2": None}]
+    assert line["absent"] == 3
+    assert line["stand_ins"] == [
+        {"client": "e", "age": 12, "weight": 0.75},
+        {"client": "f", "age": 40, "weight": 1.0},
+    ]
+    assert line["checked"] == [
+        {"client": "g", "age": 12, "error": 0.03, "share": 0.9},
+        {"client": "h", "age": 1, "error": None, "share": None},
+    ]
     assert line["nodes"]["refused"] == [{"node": "9", "code": "shape", "reason": "too long"}]
     empty = Round(1).to_json()["staleness"]
     assert empty == {"mean": None, "max": None, "counts": {}}
@@ -190,6 +210,19 @@ def test_the_version_is_looked_at_before_all_else():
         {"history": {"bytes": -1}},
         {"nodes": {"refused": [5]}},
         {"version": -1},
+        {"absent": -1},
+        {"absent": ["a"]},
+        {"stand_ins": {"client": "a"}},
+        {"stand_ins": ["a"]},
+        {"stand_ins": [{"client": "a", "age": -1}]},
+        {"stand_ins": [{"client": "a", "age": 1.5}]},
+        {"stand_ins": [{"client": "a", "weight": "half"}]},
+        {"stand_ins": [{"client": "a", "weight": -0.1}]},
+        {"checked": 4},
+        {"checked": [4]},
+        {"checked": [{"client": "a", "age": "old"}]},
+        {"checked": [{"client": "a", "error": True}]},
+        {"checked": [{"client": "a", "share": []}]},
     ],
 )
 def test_a_value_of_the_wrong_kind_is_damage(fields):
@@ -206,6 +239,15 @@ def test_a_line_is_an_object(value):
 def test_numbers_that_are_not_finite_are_absent():
     line = Round.from_json({"schema": SCHEMA, "round": 3, "loss": math.nan, "accuracy": math.inf})
     assert (line.loss, line.accuracy) == (None, None)
+
+
+def test_what_stand_ins_and_checks_lack_has_a_default():
+    fields = {"stand_ins": [{}, {"client": "a", "age": 3, "weight": None}], "checked": [{}]}
+    line = Round.from_json({"schema": SCHEMA, "round": 3, **fields})
+    assert line.stand_ins == (StoodIn("?", 0, 1.0), StoodIn("a", 3, 1.0))
+    assert line.checked == (Checked("?", 0, None, None),)
+    fields = {"absent": None, "stand_ins": None, "checked": None}
+    assert Round.from_json({"schema": SCHEMA, "round": 3, **fields}) == Round(3)
 
 
 # --- kinds of notes ------------------------------------------------------------------------

@@ -1,62 +1,14 @@
-"""Drift: client data that changes from round to round."""
+"""The drift `resample`: samples are replaced by others of the same class."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
-from unstale.errors import ConfigError
 from unstale.seeding import numpy_generator
+from unstale.sim.drift.pace import check_pace, refills_until
 from unstale.sim.partition import Indices
-
-
-class DriftPlan(Protocol):
-    """The samples of every client in every round, for one data set and seed."""
-
-    def indices(self, client: int, round: int) -> Indices:
-        """Return the indices of the samples that a client holds in a round (from 0).
-
-        The result does not depend on earlier calls: a slow client trains on the data of the
-        round in which it started. A client holds the same number of samples in every round.
-        A drift may keep the classes of the samples (`ResampleDrift`) or change them.
-        """
-        ...
-
-
-class Drift(Protocol):
-    """Changes client data over time."""
-
-    def plan(self, parts: Sequence[Indices], labels: Indices, seed: int) -> DriftPlan:
-        """Return which samples every client holds in every round.
-
-        Args:
-            parts: The initial sample indices of every client.
-            labels: The class of every sample of the data set.
-            seed: Seed of the draws.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class NoDrift:
-    """Clients keep their initial data."""
-
-    def plan(self, parts: Sequence[Indices], labels: Indices, seed: int) -> "StillPlan":
-        """Return a plan with the same samples in every round."""
-        return StillPlan(tuple(parts))
-
-
-@dataclass(frozen=True, slots=True)
-class StillPlan:
-    """A plan in which every client holds the same samples in every round."""
-
-    parts: tuple[Indices, ...]
-    """The sample indices of every client."""
-
-    def indices(self, client: int, round: int) -> Indices:
-        """Return the samples of the client."""
-        return self.parts[client]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +30,7 @@ class ResampleDrift:
     """The last round in which data changes; the last of the run if not given."""
 
     def __post_init__(self) -> None:
-        for name, value in (("per_round", self.per_round), ("start", self.start)):
-            if value < 0:
-                raise ConfigError(
-                    f"Setting '{name}' should be at least 0. Found {value}. Raise it."
-                )
-        if self.stop is not None and self.stop < self.start:
-            raise ConfigError(
-                f"Setting 'stop' should not be before start ({self.start}). Found {self.stop}. "
-                "Raise it, or leave it out to change until the end."
-            )
+        check_pace(self)
 
     def plan(self, parts: Sequence[Indices], labels: Indices, seed: int) -> "ResamplePlan":
         """Return the plan; new samples come from the unassigned ones of each class.
@@ -147,9 +90,8 @@ class ResamplePlan:
 
     def indices(self, client: int, round: int) -> Indices:
         """Return the samples of a client in a round; the class at each position never changes."""
-        settings, held = self.settings, self.parts[client].copy()
-        last = round if settings.stop is None else min(round, settings.stop)
-        refills = max(0, last - settings.start) * min(settings.per_round, len(held))
+        held = self.parts[client].copy()
+        refills = refills_until(self.settings, round, len(held))
         if not refills:
             return held
         table = self._table(int(client))
@@ -184,7 +126,3 @@ class ResamplePlan:
                 order, rank, size, np.concatenate(queues), begin, length
             )
         return self._tables[client]
-
-
-KINDS: dict[str, type[Drift]] = {"none": NoDrift, "resample": ResampleDrift}
-"""Drifts by their `kind` in experiment files."""

@@ -1,0 +1,210 @@
+"""Does standing in keep what only slow devices hold? Every scenario, staleness and method.
+
+    python experiments/standing_in/study.py tune digits                # seeds 0, 1, 2
+    python experiments/standing_in/study.py run digits --jobs 2
+    python experiments/standing_in/study.py run mnist_one_class --data DIR --device cuda --jobs 8
+
+`tune` tries three values of one setting of every method on tuning seeds at a staleness of 40
+and writes what it chose to `results/SCENARIO_tuning.json`. `run` runs every method with
+those values at 20, 40 and 100 on the seeds of the file and writes the accuracies of every
+evaluated round to `results/SCENARIO_STALENESS.json`. `tables.py` makes the tables from
+these files. Options that are not named here go to `unstale run`.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+
+HERE = Path(__file__).parent
+STALENESS = (20, 40, 100)
+TUNED_AT = 40
+TUNING_SEEDS = "0,1,2"
+
+# Three values of one setting each, the same number of trials for every method.
+CANDIDATES: dict[str, list[dict[str, Any]]] = {
+    "weighted": [{"b": 10.0}, {"b": 40.0}, {"b": 100.0}],
+    "first_order": [{"lam": 1.0}, {"lam": 10.0}, {"lam": 100.0}],
+    "w_pred": [{"lam": 1.0}, {"lam": 10.0}, {"lam": 100.0}],
+    "asyn_tiers": [{}, {"weighing": "reversed"}, {"bounds": [0, 60]}],
+    "memory": [{}, {"max_age": 80}, {"max_age": 60}],
+    "convert": [
+        {"inversion.sparsity": 0.0},
+        {"inversion.sparsity": 0.8},
+        {"inversion.sparsity": 0.95},
+    ],
+    "arrivals_only": [
+        {"inversion.sparsity": 0.0},
+        {"inversion.sparsity": 0.8},
+        {"inversion.sparsity": 0.95},
+    ],
+}
+# Names of methods where the label is not the name.
+NAMES = {"arrivals_only": "convert", "sparse_95": "convert", "four_updates": "convert"}
+# What is set whatever is tuned.
+FIXED = {
+    "arrivals_only": {"stand_in": False},
+    "sparse_95": {"inversion.sparsity": 0.95},
+    "four_updates": {"inversion.history": 4},
+}
+# Rows beside the tuned ones, at one staleness.
+EXTRA = ("sparse_95", "four_updates")
+
+
+def table(label: str, settings: dict[str, Any]) -> str:
+    """Return one method of an experiment file.
+
+    Example:
+        >>> print(table("arrivals_only", {"inversion.sparsity": 0.8}), end="")
+        [[methods]]
+        name = "convert"
+        label = "arrivals_only"
+        stand_in = false
+        inversion.sparsity = 0.8
+    """
+    both = {"name": NAMES.get(label.split("#")[0], label.split("#")[0]), "label": label}
+    both |= FIXED.get(label.split("#")[0], {}) | settings
+    return "[[methods]]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in both.items())
+
+
+def methods_to_tune() -> dict[str, dict[str, Any]]:
+    """Return every trial by its label, such as `memory#1`; the slowest methods first."""
+    return {
+        f"{name}#{i}": settings
+        for name in reversed(CANDIDATES)
+        for i, settings in enumerate(CANDIDATES[name])
+    }
+
+
+def methods_to_run(tuning: Path, staleness: int) -> dict[str, dict[str, Any]]:
+    """Return every method with its tuned settings; the slowest first."""
+    chosen = json.loads(tuning.read_text())["chosen"]
+    found = {name: chosen[name] for name in reversed(CANDIDATES)}
+    if staleness == TUNED_AT:
+        # Without delay the staleness does not matter.
+        beside: dict[str, dict[str, Any]] = {label: {} for label in EXTRA}
+        return {**beside, **found, "unweighted": {}, "no_delay": {}}
+    return {**found, "unweighted": {}}
+
+
+def launch(
+    scenario: str, methods: dict[str, dict[str, Any]], staleness: int, options: list[str]
+) -> dict[str, dict[str, list[list[float]]]]:
+    """Run methods in a scenario; return [round, accuracy, affected] by method and seed."""
+    with tempfile.TemporaryDirectory() as folder:
+        file, out = Path(folder, "config.toml"), Path(folder, "run")
+        text = (HERE / f"{scenario}.toml").read_text()
+        file.write_text(text + "".join(table(*item) for item in methods.items()))
+        command = [sys.executable, "-m", "unstale", "run", str(file), "--out", str(out)]
+        command += ["--no-report", "--set", f"latency.rounds={staleness}", *options]
+        subprocess.run(command, check=True, stdout=sys.stderr)
+        return {label: curves(out / "rounds" / label) for label in methods}
+
+
+def curves(folder: Path) -> dict[str, list[list[float]]]:
+    """Return the evaluated rounds of every seed: [round, accuracy, affected accuracy]."""
+    found: dict[str, list[list[float]]] = {}
+    for path in sorted(folder.glob("seed-*.jsonl")):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        found[path.stem.removeprefix("seed-")] = [
+            [line["round"], line["accuracy"], line["affected_accuracy"]]
+            for line in lines
+            if line["accuracy"] is not None
+        ]
+    return found
+
+
+def late_mean(curve: list[list[float]], staleness: int) -> float:
+    """Return the mean affected accuracy from one staleness after the first answer on.
+
+    Example:
+        >>> late_mean([[80, 0.9, 0.1], [81, 0.9, 0.6], [82, 0.9, 0.8]], staleness=40)
+        0.7
+    """
+    return fmean(row[2] for row in curve if row[0] > 2 * staleness)
+
+
+def tune(scenario: str, results: Path, options: list[str]) -> None:
+    """Choose each method's value by the late mean of the affected class."""
+    found = launch(scenario, methods_to_tune(), TUNED_AT, ["--seeds", TUNING_SEEDS, *options])
+    scores = {
+        label: fmean(late_mean(curve, TUNED_AT) for curve in seeds.values())
+        for label, seeds in found.items()
+    }
+    chosen = {}
+    for name, candidates in CANDIDATES.items():
+        best = max(range(len(candidates)), key=lambda i, n=name: scores[f"{n}#{i}"])
+        chosen[name] = candidates[best]
+    tried = [
+        {"method": label.split("#")[0], "settings": settings, "affected_late": scores[label]}
+        for label, settings in methods_to_tune().items()
+    ]
+    seeds = sorted(next(iter(found.values())))
+    write(results / f"{scenario}_tuning.json", {"seeds": seeds, "tried": tried, "chosen": chosen})
+
+
+def run(
+    scenario: str, staleness: Sequence[int], tuning: Path, results: Path, options: list[str]
+) -> None:
+    """Run everything that is reported; the values of staleness side by side."""
+
+    def one(tau: int) -> None:
+        methods = methods_to_run(tuning, tau)
+        found = launch(scenario, methods, tau, options)
+        content = {"methods": methods, "columns": ["round", "accuracy", "affected"], "runs": found}
+        write(results / f"{scenario}_{tau}.json", content)
+
+    with ThreadPoolExecutor(len(staleness)) as pool:
+        list(pool.map(one, staleness))
+
+
+def write(path: Path, content: dict[str, Any]) -> None:
+    """Write a result with the command, the commit and the machine that made it."""
+    command = " ".join(["python", *sys.argv])
+    about = {"command": command, "commit": commit(), "machine": machine()}
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({**about, **content}) + "\n")
+
+
+def commit() -> str:
+    """Return the commit of the tree, marked if it is not clean; `COMMIT` where git is missing."""
+    asked = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    answer = subprocess.run(asked, cwd=HERE, capture_output=True, text=True, check=False)
+    return answer.stdout.strip() or os.environ.get("COMMIT", "")
+
+
+def machine() -> str:
+    """Return the version of PyTorch and the device."""
+    found = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine()
+    return f"torch {torch.__version__}, {found}"
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("what", choices=("tune", "run"))
+    parser.add_argument("scenario")
+    parser.add_argument("--staleness", default=",".join(map(str, STALENESS)))
+    parser.add_argument("--tuning", type=Path, help="the scenario's own if not given")
+    parser.add_argument("--results", type=Path, default=HERE / "results")
+    known, options = parser.parse_known_args()
+    if known.what == "tune":
+        tune(known.scenario, known.results, options)
+    else:
+        tuning = known.tuning or known.results / f"{known.scenario}_tuning.json"
+        taus = [int(tau) for tau in known.staleness.split(",")]
+        run(known.scenario, taus, tuning, known.results, options)
+
+
+if __name__ == "__main__":
+    main()

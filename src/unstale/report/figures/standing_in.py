@@ -1,0 +1,165 @@
+"""Stand-ins: whom the server stood in for, how old they were, how far off they proved to be.
+
+A stand-in is no client's update, so it is in no other figure: neither among arrivals and
+stale updates nor among conversions.
+"""
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from unstale.report.figures.lines import Axis, Line, LineChart, drawable, method_lines, rounds_axis
+from unstale.report.figures.series import over_rounds
+from unstale.report.records import Method, Round, Run
+
+TRUE_ERROR = "stand_in_cosine"
+
+
+@dataclass(frozen=True, slots=True)
+class StoodInFor:
+    """What one method did for one client, under one seed."""
+
+    client: str
+    """Whom; foreign text."""
+    times: int
+    """How often the server stood in for it."""
+    mean_age: float
+    """The mean age of its stand-ins, in versions."""
+    max_age: int
+    """The age of the oldest."""
+    mean_weight: float
+    """Their mean weight, as a share of that of an own update."""
+    own: int
+    """Updates of its own that are known: stand-ins were made from them, or they were converted."""
+    errors: tuple[float, ...]
+    """What its own updates later showed of them, check by check."""
+
+
+def standing_in(run: Run) -> list[Method]:
+    """Return the methods that stood in for anybody."""
+    return [method for method in run.methods if any(r.stand_ins for r in rounds_of(run, method))]
+
+
+def rounds_of(run: Run, method: Method) -> Iterable[Round]:
+    """Return the rounds of all seeds of a method."""
+    return (r for rounds in run.rounds.get(method.label, {}).values() for r in rounds)
+
+
+def stand_in_charts(run: Run) -> list[LineChart]:
+    """Return age, error found later and true error by round; those that the run has."""
+    charts = (_age_chart(run), _checked_chart(run), _truth_chart(run))
+    return [chart for chart in charts if chart is not None]
+
+
+def _age_chart(run: Run) -> LineChart | None:
+    lines = []
+    for method in standing_in(run):
+        by_seed = run.rounds.get(method.label, {})
+        mean, oldest = over_rounds(by_seed, mean_age), over_rounds(by_seed, max_age)
+        lines.append(Line(method.label, mean))
+        # With one stand-in a round the two are the same line.
+        if oldest != mean:
+            lines.append(Line(method.label, oldest, variant="oldest"))
+    desc = (
+        "Age of the round's stand-ins, in versions: the mean, and dotted the oldest where a "
+        "round had several."
+    )
+    y = Axis("age in versions", low=0)
+    return _small(run, "stand_in_age", "Age of stand-ins", desc, y, drawable(lines), decimals=1)
+
+
+def _checked_chart(run: Run) -> LineChart | None:
+    desc = (
+        "Cosine distance between a client's own update and what had stood in for it, both from "
+        "the same version; by the round in which the own update came."
+    )
+    y = Axis("cosine distance to the own update", log=True)
+    lines = drawable(method_lines(run, mean_checked), log=True)
+    return _small(run, "stand_in_checked", "Error found later", desc, y, lines)
+
+
+def _truth_chart(run: Run) -> LineChart | None:
+    desc = (
+        "Cosine distance between stand-ins and what the absent clients would have sent, by "
+        "round; only a simulation can know it."
+    )
+    y = Axis("cosine distance to the true update", log=True)
+    lines = drawable(method_lines(run, true_error), log=True)
+    return _small(run, "stand_in_truth", "True error", desc, y, lines)
+
+
+def _small(
+    run: Run, key: str, title: str, desc: str, y: Axis, lines: Sequence[Line], decimals: int = 4
+) -> LineChart | None:
+    if not lines:
+        return None
+    return LineChart(
+        key, title, desc, rounds_axis(run), y, tuple(lines), size="small", decimals=decimals
+    )
+
+
+def mean_age(record: Round) -> float | None:
+    """Return the mean age of a round's stand-ins; None where it had none."""
+    return statistics.fmean(one.age for one in record.stand_ins) if record.stand_ins else None
+
+
+def max_age(record: Round) -> float | None:
+    """Return the age of a round's oldest stand-in; None where it had none."""
+    return max((one.age for one in record.stand_ins), default=None)
+
+
+def mean_checked(record: Round) -> float | None:
+    """Return the mean error that a round's own updates showed; None where they showed none."""
+    found = [one.error for one in record.checked if one.error is not None]
+    return statistics.fmean(found) if found else None
+
+
+def true_error(record: Round) -> float | None:
+    """Return the mean true error of a round's stand-ins; None where nobody knows it."""
+    return record.oracle.get(TRUE_ERROR)
+
+
+def mean_over(
+    run: Run, method: Method, pick: Callable[[Round], Iterable[float | None]]
+) -> float | None:
+    """Return the mean of what `pick` finds in the rounds of all seeds; None where nothing is."""
+    values = [v for record in rounds_of(run, method) for v in pick(record) if v is not None]
+    return statistics.fmean(values) if values else None
+
+
+def stood_in_for(run: Run, method: Method) -> tuple[int, list[StoodInFor]]:
+    """Return whom a method stood in for, most often first, under its first seed with stand-ins.
+
+    Clients of another seed may have the same names, but hold other data.
+
+    Raises:
+        LookupError: If it stood in for nobody.
+    """
+    for seed, rounds in run.rounds.get(method.label, {}).items():
+        clients = {one.client for record in rounds for one in record.stand_ins}
+        if clients:
+            found = [_of_client(client, rounds) for client in clients]
+            return seed, sorted(found, key=lambda one: (-one.times, one.client))
+    raise LookupError(f"A method that stood in for somebody is needed. Found {method.label!r}.")
+
+
+def _of_client(client: str, rounds: Sequence[Round]) -> StoodInFor:
+    made = [(r, one) for r in rounds for one in r.stand_ins if one.client == client]
+    ages = [one.age for _, one in made]
+    # A step starts from the version before the one that it makes.
+    known = {record.version - 1 - one.age for record, one in made}
+    known |= {one.base_version for r in rounds for one in r.converted if one.client == client}
+    return StoodInFor(
+        client,
+        times=len(made),
+        mean_age=statistics.fmean(ages),
+        max_age=max(ages),
+        mean_weight=statistics.fmean(one.weight for _, one in made),
+        own=len(known),
+        errors=tuple(
+            one.error
+            for record in rounds
+            for one in record.checked
+            if one.client == client and one.error is not None
+        ),
+    )

@@ -1,0 +1,42 @@
+"""The pace of a drift: how many samples of a client were replaced until a round."""
+
+from typing import Protocol
+
+from unstale.errors import ConfigError
+
+
+class Pace(Protocol):
+    """The settings that drifts share."""
+
+    @property
+    def per_round(self) -> int:
+        """Number of samples of each client that are replaced in a round."""
+        ...
+
+    @property
+    def start(self) -> int:
+        """The last round with the initial data."""
+        ...
+
+    @property
+    def stop(self) -> int | None:
+        """The last round in which data changes."""
+        ...
+
+
+def check_pace(pace: Pace) -> None:
+    """Raise ConfigError if a setting is below 0 or the end is before the start."""
+    for name, value in (("per_round", pace.per_round), ("start", pace.start)):
+        if value < 0:
+            raise ConfigError(f"Setting '{name}' should be at least 0. Found {value}. Raise it.")
+    if pace.stop is not None and pace.stop < pace.start:
+        raise ConfigError(
+            f"Setting 'stop' should not be before start ({pace.start}). Found {pace.stop}. "
+            "Raise it, or leave it out to change until the end."
+        )
+
+
+def refills_until(pace: Pace, round: int, samples: int) -> int:
+    """Return how many samples of a client with `samples` of them were replaced until a round."""
+    last = round if pace.stop is None else min(round, pace.stop)
+    return max(0, last - pace.start) * min(pace.per_round, samples)
