@@ -111,8 +111,9 @@ def replayed(run: Path, method: str, repository: Path) -> dict[str, Any]:
 
     schedule = schedule_of(Records(run, run))
     # Nodes in the order of their ids' first appearance; the slow one is the third partition.
-    nodes = sorted({node for made in schedule for node, _ in made})
-    late = {node: max(v - b for v, made in enumerate(schedule) for n, b in made if n == node)
+    nodes = sorted({node for made in schedule for node, _ in made.updates})
+    late = {node: max(v - b for v, made in enumerate(schedule)
+                      for n, b in made.updates if n == node)
             for node in nodes}  # fmt: skip
     ordered = sorted(nodes, key=lambda node: (late[node], node))
     versions, accuracy = replay(schedule, {node: i for i, node in enumerate(ordered)}, method)

@@ -28,7 +28,7 @@ Schedule = Sequence[Made]
 def schedule_of(records: Records) -> Schedule:
     """Return what the event log says of a run."""
     return [
-        Made([(n, base) for n, base in e["updates"]], e["absent"])
+        Made([(n, base) for n, base in e["updates"]], e.get("absent", ()))
         for e in records.events("version")
     ]
 
