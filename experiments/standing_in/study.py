@@ -89,7 +89,9 @@ def methods_to_tune() -> dict[str, dict[str, Any]]:
 def methods_to_run(tuning: Path, staleness: int) -> dict[str, dict[str, Any]]:
     """Return every method with its tuned settings; the slowest first."""
     chosen = json.loads(tuning.read_text())["chosen"]
-    found = {name: chosen[name] for name in reversed(CANDIDATES)}
+    found = {name: dict(chosen[name]) for name in reversed(CANDIDATES)}
+    if "max_age" in found["memory"]:  # a bound on ages means something only beside a staleness
+        found["memory"]["max_age"] = found["memory"]["max_age"] * staleness // TUNED_AT
     if staleness == TUNED_AT:
         # Without delay the staleness does not matter.
         beside: dict[str, dict[str, Any]] = {label: {} for label in EXTRA}
@@ -107,8 +109,18 @@ def launch(
         file.write_text(text + "".join(table(*item) for item in methods.items()))
         command = [sys.executable, "-m", "unstale", "run", str(file), "--out", str(out)]
         command += ["--no-report", "--set", f"latency.rounds={staleness}", *options]
-        subprocess.run(command, check=True, stdout=sys.stderr)
-        return {label: curves(out / "rounds" / label) for label in methods}
+        stopped = subprocess.run(command, check=False, stdout=sys.stderr).returncode
+        found = {label: curves(out / "rounds" / label) for label in methods}
+        last = max(
+            (curve[-1][0] for seeds in found.values() for curve in seeds.values()), default=0
+        )
+        if not last:
+            raise SystemExit(f"The run failed with exit code {stopped}.")
+        # A run that was stopped (a lease that ended) keeps what is whole.
+        return {
+            label: {seed: curve for seed, curve in seeds.items() if curve[-1][0] == last}
+            for label, seeds in found.items()
+        }
 
 
 def curves(folder: Path) -> dict[str, list[list[float]]]:
@@ -121,7 +133,7 @@ def curves(folder: Path) -> dict[str, list[list[float]]]:
             for line in lines
             if line["accuracy"] is not None
         ]
-    return found
+    return {seed: curve for seed, curve in found.items() if curve}
 
 
 def late_mean(curve: list[list[float]], staleness: int) -> float:
