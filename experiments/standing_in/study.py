@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,8 @@ HERE = Path(__file__).parent
 STALENESS = (20, 40, 100)
 TUNED_AT = 40
 TUNING_SEEDS = "0,1,2"
+# A limit on the time of a run, for machines that are lent; what is done by then counts.
+SECONDS = float(os.environ["SECONDS_EACH"]) if "SECONDS_EACH" in os.environ else None
 
 # Three values of one setting each, the same number of trials for every method.
 CANDIDATES: dict[str, list[dict[str, Any]]] = {
@@ -109,14 +112,18 @@ def launch(
         file.write_text(text + "".join(table(*item) for item in methods.items()))
         command = [sys.executable, "-m", "unstale", "run", str(file), "--out", str(out)]
         command += ["--no-report", "--set", f"latency.rounds={staleness}", *options]
-        stopped = subprocess.run(command, check=False, stdout=sys.stderr).returncode
+        process = subprocess.Popen(command, stdout=sys.stderr)
+        try:
+            process.wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+            process.wait()
         found = {label: curves(out / "rounds" / label) for label in methods}
-        last = max(
-            (curve[-1][0] for seeds in found.values() for curve in seeds.values()), default=0
-        )
-        if not last:
-            raise SystemExit(f"The run failed with exit code {stopped}.")
-        # A run that was stopped (a lease that ended) keeps what is whole.
+        ends = [curve[-1][0] for seeds in found.values() for curve in seeds.values()]
+        if not ends:
+            raise SystemExit(f"The run failed with exit code {process.returncode}.")
+        # A run that was stopped keeps the methods and seeds that are done.
+        last = max(ends)
         return {
             label: {seed: curve for seed, curve in seeds.items() if curve[-1][0] == last}
             for label, seeds in found.items()
