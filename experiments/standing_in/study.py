@@ -108,7 +108,7 @@ def launch(
     """Run methods in a scenario; return [round, accuracy, affected] by method and seed."""
     with tempfile.TemporaryDirectory() as folder:
         file, out = Path(folder, "config.toml"), Path(folder, "run")
-        text = (HERE / f"{scenario}.toml").read_text()
+        text = (HERE / f"{scenario}.toml").read_text().split("[[methods]]")[0]
         file.write_text(text + "".join(table(*item) for item in methods.items()))
         command = [sys.executable, "-m", "unstale", "run", str(file), "--out", str(out)]
         command += ["--no-report", "--set", f"latency.rounds={staleness}", *options]

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unstale.errors import ConfigError
-from unstale.sim.drift import KINDS, NoDrift, ResampleDrift
+from unstale.sim.drift import KINDS, NoDrift, ResampleDrift, ShiftDrift
 from unstale.sim.partition import DirichletLabels
 
 LABELS = np.random.default_rng(0).integers(0, 5, 1000)
@@ -12,7 +12,7 @@ PARTS = DirichletLabels(clients=6, samples=40, alpha=0.5).split(LABELS, None, 0)
 
 
 def test_every_kind_is_registered():
-    assert dict(KINDS) == {"none": NoDrift, "resample": ResampleDrift}
+    assert dict(KINDS) == {"none": NoDrift, "resample": ResampleDrift, "shift": ShiftDrift}
 
 
 def test_none_keeps_the_parts():
@@ -106,3 +106,34 @@ def test_size_classes_and_distinctness_always_hold(
 def test_bad_settings_are_refused(bad):
     with pytest.raises(ConfigError, match=r"should .* Found "):
         ResampleDrift(**bad)
+
+
+def test_shift_moves_so_many_samples_each_round_to_the_next_class():
+    plan = ShiftDrift(per_round=4, start=5).plan(PARTS, LABELS, 0)
+    for client, part in enumerate(PARTS):
+        assert (plan.indices(client, 5) == part).all()
+        for round in range(5, 40):
+            now, following = plan.indices(client, round), plan.indices(client, round + 1)
+            changed = now != following
+            assert changed.sum() == 4
+            assert (LABELS[following[changed]] == (LABELS[now[changed]] + 1) % 5).all()
+        # Forty samples, four a round: after ten rounds every sample has moved by one class.
+        assert (LABELS[plan.indices(client, 15)] == (LABELS[part] + 1) % 5).all()
+        assert (LABELS[plan.indices(client, 25)] == (LABELS[part] + 2) % 5).all()
+
+
+def test_shift_stops_and_does_not_depend_on_earlier_calls():
+    forth = ShiftDrift(per_round=3, stop=20).plan(PARTS, LABELS, 7)
+    back = ShiftDrift(per_round=3, stop=20).plan(PARTS, LABELS, 7)
+    ahead = [forth.indices(2, round).tolist() for round in range(30)]
+    assert [back.indices(2, round).tolist() for round in reversed(range(30))] == ahead[::-1]
+    assert ahead[20:] == [ahead[20]] * 10
+    other = ShiftDrift(per_round=3, stop=20).plan(PARTS, LABELS, 8)
+    assert other.indices(2, 9).tolist() != ahead[9]
+
+
+def test_shift_refuses_what_it_cannot_do():
+    with pytest.raises(ConfigError, match="per_round"):
+        ShiftDrift(per_round=-1)
+    with pytest.raises(ConfigError, match="stop"):
+        ShiftDrift(start=9, stop=3)
