@@ -26,9 +26,13 @@ SAVINGS = "experiments/conversion_savings/study.py"
 UNIQUENESS = "experiments/uniqueness/study.py"
 ERRORS = "experiments/conversion_error/tables.py"
 GAMMA = "experiments/switching/gamma.py"
+STANDING_IN = "experiments/standing_in/study.py"
+STANDING_IN_TABLES = "experiments/standing_in/tables.py"
 
 
-@pytest.mark.parametrize("path", [CONVERSION, SAVINGS, UNIQUENESS, GAMMA, ERRORS])
+@pytest.mark.parametrize(
+    "path", [CONVERSION, SAVINGS, UNIQUENESS, GAMMA, ERRORS, STANDING_IN, STANDING_IN_TABLES]
+)
 def test_examples_of_scripts_hold(path):
     outcome = doctest.testmod(script(path))
     assert outcome.attempted > 0

@@ -1,0 +1,110 @@
+"""The tables of the study, from its result files.
+
+    python experiments/standing_in/tables.py digits
+    python experiments/standing_in/tables.py mnist_one_class --seeds 10
+
+A cell is `end / late (all)`: the accuracy in the affected class over the last fifth of the
+rounds, the same from one staleness after the first answer on, and the accuracy over all
+classes over the last fifth; means over the seeds that a method has.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from statistics import fmean, pstdev
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+ROWS = {
+    "no_delay": "`no_delay`",
+    "no_delay, earlier": "`no_delay`, τ rounds earlier",
+    "unweighted": "`unweighted`",
+    "weighted": "`weighted`",
+    "first_order": "`first_order`",
+    "w_pred": "`w_pred`",
+    "asyn_tiers": "`asyn_tiers`",
+    "memory": "`memory`",
+    "arrivals_only": "`convert`, `stand_in = false`",
+    "convert": "**`convert`**",
+    "sparse_95": "`convert`, 95 % sparse",
+    "four_updates": "`convert`, fitted to 4 updates",
+}
+Curve = list[list[float]]
+
+
+def figures(curve: Curve, staleness: int, earlier: int = 0) -> tuple[float, float, float]:
+    """Return the affected class at the end and late, and all classes at the end.
+
+    Args:
+        curve: Rows of round, accuracy and affected accuracy.
+        staleness: Rounds from the first answer to the beginning of the late rounds.
+        earlier: Take all windows this many rounds earlier.
+
+    Example:
+        >>> curve = [[r, 0.5, 0.1 * r] for r in range(1, 11)]
+        >>> [round(value, 2) for value in figures(curve, staleness=2)]
+        [0.95, 0.75, 0.5]
+        >>> round(figures(curve, staleness=2, earlier=2)[0], 2)
+        0.75
+    """
+    last = curve[-1][0]
+
+    def mean(after: float, column: int) -> float:
+        rows = [row for row in curve if after - earlier < row[0] <= last - earlier]
+        return fmean(row[column] for row in rows)
+
+    return mean(0.8 * last, 2), mean(2 * staleness, 2), mean(0.8 * last, 1)
+
+
+def cell(curves: dict[str, Curve], staleness: int, earlier: int = 0) -> str:
+    """Return one cell; a dash where there is no run."""
+    if not curves:
+        return "–"
+    found = [figures(curve, staleness, earlier) for curve in curves.values()]
+    end, late, both = (fmean(values) for values in zip(*found, strict=True))
+    spread = f" ± {pstdev(f[0] for f in found):.3f}" if len(found) > 1 else ""
+    return f"{end:.3f}{spread} / {late:.3f} ({both:.3f})"
+
+
+def chosen(curves: dict[str, Curve], seeds: set[str] | None) -> dict[str, Curve]:
+    """Return the curves of some seeds; of all if none are named."""
+    return {seed: curve for seed, curve in curves.items() if seeds is None or seed in seeds}
+
+
+def table(scenario: str, seeds: set[str] | None) -> str:
+    """Return the Markdown table of a scenario."""
+    files = sorted(RESULTS.glob(f"{scenario}_[0-9]*.json"), key=lambda path: _staleness(path))
+    runs: dict[int, dict[str, Any]] = {
+        _staleness(path): json.loads(path.read_text())["runs"] for path in files
+    }
+    # Without delay the staleness does not matter, so it was run once.
+    without = next((found["no_delay"] for found in runs.values() if "no_delay" in found), {})
+    lines = [
+        "| | " + " | ".join(f"τ = {tau}" for tau in runs) + " |",
+        "| --- |" + " --- |" * len(runs),
+    ]
+    for label, name in ROWS.items():
+        cells = []
+        for tau, found in runs.items():
+            own = without if label.startswith("no_delay") else found.get(label, {})
+            earlier = tau if label == "no_delay, earlier" else 0
+            cells.append(cell(chosen(own, seeds), tau, earlier))
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _staleness(path: Path) -> int:
+    return int(path.stem.rsplit("_", 1)[1])
+
+
+def main() -> None:
+    """Print the table of a scenario."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("scenario")
+    parser.add_argument("--seeds", help="only these; all if not given")
+    known = parser.parse_args()
+    print(table(known.scenario, {*known.seeds.split(",")} if known.seeds else None))
+
+
+if __name__ == "__main__":
+    main()
