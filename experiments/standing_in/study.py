@@ -196,10 +196,15 @@ def write(path: Path, content: dict[str, Any]) -> None:
 
 
 def commit() -> str:
-    """Return the commit of the tree, marked if it is not clean; `COMMIT` where git is missing."""
+    """Return the commit of the tree, marked if it is not clean.
+
+    A copy of the tree on a lent machine has no history of its own; there `COMMIT` names it.
+    """
+    if "COMMIT" in os.environ:
+        return os.environ["COMMIT"]
     asked = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     answer = subprocess.run(asked, cwd=HERE, capture_output=True, text=True, check=False)
-    return answer.stdout.strip() or os.environ.get("COMMIT", "")
+    return answer.stdout.strip()
 
 
 def machine() -> str:
