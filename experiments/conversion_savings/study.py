@@ -282,7 +282,11 @@ def main() -> None:
         return
     # Only the plateau test ends a fit here, also one that is good.
     settings = Inversion(
-        iterations=arguments.most, warm_iterations=arguments.most, good_loss=0.0, at_once=32
+        sparsity=0.95,
+        iterations=arguments.most,
+        warm_iterations=arguments.most,
+        good_loss=0.0,
+        at_once=32,
     )
     rows: list[dict] = []
     for name in arguments.sets.split(","):

@@ -272,7 +272,9 @@ def main() -> None:
     arguments = parser.parse_args()
     # Few iterations: who is converted is of interest here, not how well.
     inner = (
-        ConvertAll(Inversion(warm_iterations=5)) if arguments.inner == "convert" else FirstOrder()
+        ConvertAll(Inversion(sparsity=0.95, warm_iterations=5))
+        if arguments.inner == "convert"
+        else FirstOrder()
     )
     results: dict[str, Any] = {}
     for name in arguments.sets.split(","):

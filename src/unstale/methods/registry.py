@@ -291,7 +291,7 @@ register(
 register(
     "convert",
     MethodSpec(
-        "Turns stale updates into fresh ones by training on a surrogate of the client's data.",
+        "Turns stale updates into fresh ones, and stands in for absent clients, by surrogates.",
         "Wang and Gao 2025",
         "unstale.methods.conversion:Convert",
         presets="unstale.methods.conversion.settings:PRESETS",

@@ -22,7 +22,7 @@ class Report:
     notes: tuple[Note, ...]
     """What was done to which update."""
     updates: tuple[Update, ...] = ()
-    """The updates that were aggregated, after compensation."""
+    """The updates that were aggregated, after compensation, stand-ins included."""
     changed: bool = False
     """Whether the weights moved; they stay in a round without usable updates."""
     refused: Mapping[str, int] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Report:
 
     @property
     def arrivals(self) -> int:
-        """How many updates took part."""
+        """How many updates of clients took part; stand-ins are not counted."""
         return len(self.staleness)
 
     def count(self, kind: NoteKind) -> int:

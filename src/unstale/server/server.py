@@ -276,7 +276,8 @@ class Server:
 
         Args:
             absent: Clients that this round would have asked, had they not been at work or
-                away. Methods such as `convert` stand in for them.
+                away. Methods such as `convert` stand in for those that they know, unless an
+                update of the client itself has arrived.
         """
         with self._lock:
             ready = self._awaiting.ready()

@@ -1,4 +1,4 @@
-"""Cohorts: which clients the server asks to train in a round."""
+"""Cohorts: which clients a round draws, as if nobody were busy or away."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ class Cohort(Protocol):
     def draw(
         self, round: int, fast_clients: Sequence[int], slow_clients: Sequence[int], seed: int
     ) -> list[int]:
-        """Return the clients that are asked in a round, sorted.
+        """Return the clients of a round, sorted.
 
         Args:
             round: The round, from 0.
-            fast_clients: The fast clients that are available.
-            slow_clients: The slow clients that are available.
+            fast_clients: All fast clients, whether they are busy, away or neither.
+            slow_clients: All slow clients.
             seed: Seed of the draws.
         """
         ...
@@ -27,12 +27,12 @@ class Cohort(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WholeCohort:
-    """All available clients are asked, in every round."""
+    """All clients are drawn, in every round."""
 
     def draw(
         self, round: int, fast_clients: Sequence[int], slow_clients: Sequence[int], seed: int
     ) -> list[int]:
-        """Return all available clients, sorted."""
+        """Return all clients, sorted."""
         return sorted({int(client) for client in (*fast_clients, *slow_clients)})
 
 
@@ -40,11 +40,9 @@ class WholeCohort:
 class SampledCohort:
     """Clients are sampled uniformly without replacement in every round.
 
-    Either `size` of all clients, or `fast` of the fast and `slow` of the slow ones. If fewer
-    are available, all of them are asked.
-
-    Each client draws a random number in each round, and the lowest ones are selected. So an
-    unavailable client is replaced by one other, and the rest of the cohort stays the same.
+    Either `size` of all clients, or `fast` of the fast and `slow` of the slow ones; all of
+    them if there are fewer. A client that is drawn but busy or away is absent: nobody is
+    asked instead of it.
     """
 
     size: int | None = None
@@ -71,7 +69,7 @@ class SampledCohort:
         if min(given.values()) < 0 or not sum(given.values()):
             found = ", ".join(f"{name} = {value}" for name, value in given.items())
             raise ConfigError(
-                "Cohort 'sample' should ask at least one client a round, and no number should "
+                "Cohort 'sample' should draw at least one client a round, and no number should "
                 f"be below 0. Found {found}. Raise it."
             )
 
@@ -82,8 +80,8 @@ class SampledCohort:
 
         Example:
             >>> cohort = SampledCohort(fast=3, slow=1)
-            >>> asked = cohort.draw(0, fast_clients=range(9), slow_clients=[9, 10], seed=0)
-            >>> len(asked), sum(client >= 9 for client in asked)
+            >>> drawn = cohort.draw(0, fast_clients=range(9), slow_clients=[9, 10], seed=0)
+            >>> len(drawn), sum(client >= 9 for client in drawn)
             (4, 1)
         """
         if self.size is not None:
@@ -102,6 +100,6 @@ def _lowest(clients: Iterable[int], count: int, round: int, seed: int) -> list[i
     pool = sorted({int(client) for client in clients})
     if not pool:
         return []
-    # Client i has the i-th number of the stream, whoever else is available.
+    # Client i has the i-th number of the stream, whoever else is in the pool.
     lots = numpy_generator(seed, "cohort", int(round)).random(pool[-1] + 1)
     return sorted(pool, key=lambda client: float(lots[client]))[:count]

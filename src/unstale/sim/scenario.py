@@ -27,14 +27,14 @@ class ScenarioSpec:
     latency: Latency = field(default_factory=IntertwinedLatency)
     """How many rounds late the updates of each client arrive."""
     cohort: Cohort = field(default_factory=WholeCohort)
-    """Which clients are asked in a round."""
+    """Which clients a round draws."""
     availability: Availability = field(default_factory=AlwaysAvailable)
     """When clients are available."""
     drift: Drift = field(default_factory=NoDrift)
     """How client data changes from round to round."""
     overlap: bool = False
     """Whether a slow client can be asked again while it works. True lets it send an update
-    every round, as in the paper's experiments; False is how a real device behaves."""
+    whenever it is drawn, as in the paper's experiments; False is how a real device behaves."""
 
 
 class Drawn(NamedTuple):

@@ -30,10 +30,6 @@ def _restored():
     METHODS.update(before)
 
 
-def test_the_list_of_methods():
-    assert set(METHODS) == set(PUBLISHED)
-
-
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_each_name_stands_for_its_parts(name):
     found = us.method(name)

@@ -29,8 +29,9 @@ class Convert:
     The server fits a surrogate: a small data set on which training from the update's base
     version gives the stale update. Training the current model on the surrogate gives the
     estimate. Only unique updates are converted (`uniqueness`), and a client's stale updates
-    are used again once its estimates have become worse than those (`switching`). Needs
-    `Server(inputs=...)`.
+    are used again once its estimates have become worse than those (`switching`). While a
+    client is absent, the current model is trained on its surrogate in its place
+    (`stand_in`). Needs `Server(inputs=...)`.
 
     `Convert(...)` is `switch_back(only_unique(ConvertAll(...)))`. `switch_back` is outermost
     because updates that are not unique also show how good an earlier estimate was. A group

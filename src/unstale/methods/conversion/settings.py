@@ -95,7 +95,15 @@ class Switching:
 
 @dataclass(frozen=True, slots=True)
 class StandIn:
-    """When the server stands in for a client that the round drew but that is at work or away."""
+    """When the server stands in for a client that the round drew but that is at work or away.
+
+    A stand-in is what training the current model on the client's surrogate changes. The
+    client's next update shows how good it was; the weight of later ones follows from that.
+
+    Example:
+        >>> StandIn(max_age=200).checked
+        True
+    """
 
     enabled: bool = True
     """Whether absent clients are stood in for; false only converts what arrives, as in the
