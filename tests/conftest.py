@@ -1,9 +1,14 @@
 """Shared by all tests: which ones run, their processes' end, and a generator of their own."""
 
+import hypothesis
 import pytest
 import torch
 
 from marked_processes import watch_this_process
+
+# Its limit on the time of an example would depend on how busy the machine is.
+hypothesis.settings.register_profile("unstale", deadline=None)
+hypothesis.settings.load_profile("unstale")
 
 
 def pytest_addoption(parser):

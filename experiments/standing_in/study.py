@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,8 @@ HERE = Path(__file__).parent
 STALENESS = (20, 40, 100)
 TUNED_AT = 40
 TUNING_SEEDS = "0,1,2"
+# A limit on the time of a run, for machines that are lent; what is done by then counts.
+SECONDS = float(os.environ["SECONDS_EACH"]) if "SECONDS_EACH" in os.environ else None
 
 # Three values of one setting each, the same number of trials for every method.
 CANDIDATES: dict[str, list[dict[str, Any]]] = {
@@ -72,15 +75,15 @@ def table(label: str, settings: dict[str, Any]) -> str:
         stand_in = false
         inversion.sparsity = 0.8
     """
-    both = {"name": NAMES.get(label.split("#")[0], label.split("#")[0]), "label": label}
-    both |= FIXED.get(label.split("#")[0], {}) | settings
+    both = {"name": NAMES.get(label.split("=")[0], label.split("=")[0]), "label": label}
+    both |= FIXED.get(label.split("=")[0], {}) | settings
     return "[[methods]]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in both.items())
 
 
 def methods_to_tune() -> dict[str, dict[str, Any]]:
-    """Return every trial by its label, such as `memory#1`; the slowest methods first."""
+    """Return every trial by its label, such as `memory=1`; the slowest methods first."""
     return {
-        f"{name}#{i}": settings
+        f"{name}={i}": settings
         for name in reversed(CANDIDATES)
         for i, settings in enumerate(CANDIDATES[name])
     }
@@ -89,7 +92,9 @@ def methods_to_tune() -> dict[str, dict[str, Any]]:
 def methods_to_run(tuning: Path, staleness: int) -> dict[str, dict[str, Any]]:
     """Return every method with its tuned settings; the slowest first."""
     chosen = json.loads(tuning.read_text())["chosen"]
-    found = {name: chosen[name] for name in reversed(CANDIDATES)}
+    found = {name: dict(chosen[name]) for name in reversed(CANDIDATES)}
+    if "max_age" in found["memory"]:  # a bound on ages means something only beside a staleness
+        found["memory"]["max_age"] = found["memory"]["max_age"] * staleness // TUNED_AT
     if staleness == TUNED_AT:
         # Without delay the staleness does not matter.
         beside: dict[str, dict[str, Any]] = {label: {} for label in EXTRA}
@@ -103,12 +108,26 @@ def launch(
     """Run methods in a scenario; return [round, accuracy, affected] by method and seed."""
     with tempfile.TemporaryDirectory() as folder:
         file, out = Path(folder, "config.toml"), Path(folder, "run")
-        text = (HERE / f"{scenario}.toml").read_text()
+        text = (HERE / f"{scenario}.toml").read_text().split("[[methods]]")[0]
         file.write_text(text + "".join(table(*item) for item in methods.items()))
         command = [sys.executable, "-m", "unstale", "run", str(file), "--out", str(out)]
         command += ["--no-report", "--set", f"latency.rounds={staleness}", *options]
-        subprocess.run(command, check=True, stdout=sys.stderr)
-        return {label: curves(out / "rounds" / label) for label in methods}
+        process = subprocess.Popen(command, stdout=sys.stderr)
+        try:
+            process.wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+            process.wait()
+        found = {label: curves(out / "rounds" / label) for label in methods}
+        ends = [curve[-1][0] for seeds in found.values() for curve in seeds.values()]
+        if not ends:
+            raise SystemExit(f"The run failed with exit code {process.returncode}.")
+        # A run that was stopped keeps the methods and seeds that are done.
+        last = max(ends)
+        return {
+            label: {seed: curve for seed, curve in seeds.items() if curve[-1][0] == last}
+            for label, seeds in found.items()
+        }
 
 
 def curves(folder: Path) -> dict[str, list[list[float]]]:
@@ -121,7 +140,7 @@ def curves(folder: Path) -> dict[str, list[list[float]]]:
             for line in lines
             if line["accuracy"] is not None
         ]
-    return found
+    return {seed: curve for seed, curve in found.items() if curve}
 
 
 def late_mean(curve: list[list[float]], staleness: int) -> float:
@@ -143,10 +162,10 @@ def tune(scenario: str, results: Path, options: list[str]) -> None:
     }
     chosen = {}
     for name, candidates in CANDIDATES.items():
-        best = max(range(len(candidates)), key=lambda i, n=name: scores[f"{n}#{i}"])
+        best = max(range(len(candidates)), key=lambda i, n=name: scores[f"{n}={i}"])
         chosen[name] = candidates[best]
     tried = [
-        {"method": label.split("#")[0], "settings": settings, "affected_late": scores[label]}
+        {"method": label.split("=")[0], "settings": settings, "affected_late": scores[label]}
         for label, settings in methods_to_tune().items()
     ]
     seeds = sorted(next(iter(found.values())))
@@ -177,10 +196,15 @@ def write(path: Path, content: dict[str, Any]) -> None:
 
 
 def commit() -> str:
-    """Return the commit of the tree, marked if it is not clean; `COMMIT` where git is missing."""
+    """Return the commit of the tree, marked if it is not clean.
+
+    A copy of the tree on a lent machine has no history of its own; there `COMMIT` names it.
+    """
+    if "COMMIT" in os.environ:
+        return os.environ["COMMIT"]
     asked = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     answer = subprocess.run(asked, cwd=HERE, capture_output=True, text=True, check=False)
-    return answer.stdout.strip() or os.environ.get("COMMIT", "")
+    return answer.stdout.strip()
 
 
 def machine() -> str:

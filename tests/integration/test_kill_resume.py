@@ -60,8 +60,8 @@ def test_killed_runs_end_with_the_same_bytes(kills, start, finish, tmp_path, exp
 
 
 ABSENCES = (
-    "--json", "--no-report", "--seeds", "3", "--set", "rounds=80", "--set", "overlap=false",
-    "--set", 'methods=["memory", {name="convert", inversion={iterations=20, warm_iterations=5}}]',
+    "--json", "--no-report", "--seeds", "3", "--set", "rounds=100", "--set", "overlap=false",
+    "--set", 'methods=[{name="convert", inversion={iterations=20, warm_iterations=5}}, "memory"]',
     "--set", "latency.rounds=6", "--set", "cohort.fast=4", "--set", "history.memory_bytes=60000",
 )  # fmt: skip
 
@@ -83,8 +83,8 @@ def test_ten_kills_amid_absences_change_no_line(start, finish, tmp_path, experim
     assert code == 0, err
 
     again = ("run", experiment, *ABSENCES, "--out", "killed", "--resume")
-    draw, done, kills, step, slack = random.Random(1117), 0, 10, 8, 6
-    assert kills * (step + slack) < 80 * 2
+    draw, done, kills, step, slack = random.Random(1117), 0, 10, 13, 6
+    assert kills * (step + slack) < 100 * 2
     for _ in range(kills):
         rounds = done + draw.randint(1, step)
         process = start(*again, before=OFTEN, hold=rounds + slack)
@@ -98,7 +98,7 @@ def test_ten_kills_amid_absences_change_no_line(start, finish, tmp_path, experim
     assert sorted(wanted) == ["convert", "memory"]
     for method, lines in wanted.items():
         assert found[method] == lines
-        assert [line["round"] for line in found[method]] == list(range(1, 81)), "no gap"
+        assert [line["round"] for line in found[method]] == list(range(1, 101)), "no gap"
         assert sum(len(line.get("stand_ins", ())) for line in lines) > 20
     assert any(line.get("checked") for line in wanted["convert"])
     one, two = ((tmp_path / d / "summary.json").read_bytes() for d in ("undisturbed", "killed"))

@@ -39,7 +39,10 @@ def run(
     as_json: bool,
     no_report: bool,
 ) -> int:
-    """Run EXPERIMENT: a TOML file, a folder with a config.toml, or `quickstart`."""
+    """Run EXPERIMENT: a TOML file, a folder with a config.toml, or one that is packaged.
+
+    Packaged are `quickstart` and `quickstart_paper`.
+    """
     from rich.console import Console
 
     from unstale.cli.progress import LiveProgress

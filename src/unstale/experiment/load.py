@@ -11,6 +11,8 @@ from unstale.errors import ConfigError, UnknownNameError
 from unstale.experiment.config import ExperimentConfig, parse
 
 QUICKSTART = "quickstart"
+# Experiments that come with the package.
+PACKAGED = (QUICKSTART, "quickstart_paper")
 # Tables with a `path`, which is relative to the experiment file.
 _WITH_PATH = ("latency", "availability")
 
@@ -25,7 +27,8 @@ def load_experiment(
     """Load an experiment, apply overrides, and check it.
 
     Args:
-        source: A TOML file, a folder with a `config.toml`, or `quickstart`.
+        source: A TOML file, a folder with a `config.toml`, `quickstart` or
+            `quickstart_paper`.
         overrides: Strings `key=value` with a dotted key (`local.lr=0.1`,
             `methods.weighted.a=1`). The value is read as TOML or, if it is not valid, as text.
         seeds: Replaces the seeds of the file.
@@ -57,17 +60,17 @@ def load_experiment(
 
 def _read(source: str | Path) -> tuple[dict[str, Any], Path | None]:
     path = Path(source)
-    if str(source) == QUICKSTART and not path.exists():
-        text = (resources.files("unstale.experiment") / "quickstart.toml").read_text("utf-8")
-        return _parse_toml(text, "quickstart"), None
+    if (name := str(source)) in PACKAGED and not path.exists():
+        text = (resources.files("unstale.experiment") / f"{name}.toml").read_text("utf-8")
+        return _parse_toml(text, name), None
     if path.is_dir():
         path = path / "config.toml"
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"An experiment should be a TOML file, a folder with a config.toml, or "
-            f"'{QUICKSTART}'. Could not read {path}: {error}."
+            "An experiment should be a TOML file, a folder with a config.toml, or one of: "
+            f"{', '.join(PACKAGED)}. Could not read {path}: {error}."
         ) from error
     table = _parse_toml(text, str(path))
     # Resolved, because "." has no name (`unstale run .`).

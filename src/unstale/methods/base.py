@@ -23,7 +23,8 @@ class Compensator(Protocol):
     The conformance tests check that every compensator returns fresh updates (staleness 0)
     unchanged; keeps names, shapes and dtypes; does not modify its arguments; returns finite
     values for finite ones; gives the same result for the same rng, whatever the order of
-    arrivals; and has a state that can be saved and loaded.
+    arrivals; adds updates for absent clients only, marked, at most one for each; and has a
+    state that can be saved and loaded.
     """
 
     @property

@@ -5,6 +5,7 @@ import pytest
 
 from unstale.errors import ConfigError, UnknownNameError
 from unstale.experiment import load_experiment, parse
+from unstale.experiment.load import PACKAGED
 from unstale.methods import METHODS
 from unstale.sim.latency import IntertwinedLatency
 from unstale.sim.partition import DirichletLabels
@@ -22,7 +23,7 @@ def table(table):
     return table
 
 
-@pytest.mark.parametrize("source", ["quickstart", *SHIPPED], ids=str)
+@pytest.mark.parametrize("source", [*PACKAGED, *SHIPPED], ids=str)
 def test_shipped_experiments_survive_the_round_trip(source):
     config = load_experiment(source)
     resolved = config.to_json()

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from late_world import LateWorld
+from standing import FEW
 
 import unstale as us
 
@@ -36,3 +37,10 @@ def late(three):
 def world():
     """Make versions of a tiny model, and slow clients with data that nobody else has."""
     return LateWorld()
+
+
+@pytest.fixture
+def known(world):
+    """Make the state of `FEW` after updates of the slow clients from versions 2 and 3."""
+    updates = [world.update("s", 2), world.update("t", 3)]
+    return FEW.apply(updates, FEW.init(), world.view(6)).state
