@@ -138,8 +138,8 @@ def run_case(name: str, seed: int, how: str, rounds: int, found: Record) -> None
 def table(records: list[Record]) -> list[str]:
     """Return a Markdown table: mean and standard deviation over seeds."""
     rows = [
-        "| method | engine | affected class, last round | second half | all classes |",
-        "| --- | --- | --- | --- | --- |",
+        "| method | engine | seeds | affected class, last round | second half | all classes |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
     for name in CASES:
         for engine in ("simulator", "simulation", "deployment"):
@@ -147,7 +147,7 @@ def table(records: list[Record]) -> list[str]:
             if ran:
                 keys = ("affected", "affected_second_half", "accuracy")
                 cells = [_cell([one[key] for one in ran]) for key in keys]
-                rows.append(f"| {name} | {ENGINES[engine]} | {' | '.join(cells)} |")
+                rows.append(f"| {name} | {ENGINES[engine]} | {len(ran)} | {' | '.join(cells)} |")
     return rows
 
 

@@ -84,12 +84,23 @@ def _keep(records: dict[int, MetricRecord], round: int, found: MetricRecord | No
 
 
 def attendance(grid: LateGrid, replies: Iterable[Message]) -> Attendance:
-    """Return who answered in the round that has just closed, and who still works."""
+    """Return who answered in the round that has just closed, and who still works.
+
+    What a process took in before it died counts as if it had come to this one.
+    """
     arrivals = [a for a in map(grid.arrival_of, replies) if a and a.outcome == "answered"]
+    came = [(str(a.ticket.node_id), a.rounds_late) for a in arrivals]
+    working = {str(node): grid.round - t.round for node, t in grid.working().items()}
+    for entry in grid.book.inherited_entries():
+        node, rounds = entry.key[0], grid.round - entry.sent
+        if entry.due <= grid.round:
+            came.append((node, rounds))
+        else:
+            working[node] = rounds
     return Attendance(
-        answered=[str(a.ticket.node_id) for a in arrivals],
-        late={str(a.ticket.node_id): a.rounds_late for a in arrivals if a.rounds_late > 0},
-        working={str(node): grid.round - t.round for node, t in grid.working().items()},
+        answered=[node for node, _ in came],
+        late={node: rounds for node, rounds in came if rounds > 0},
+        working=working,
         slow=grid.slow_nodes(),
     )
 

@@ -259,6 +259,10 @@ class WorkBook:
         due = [work for work in self.accepted(round) if work.inherited]
         return Inherited(sum(w.version == self.server.version for w in due), len(due))
 
+    def inherited_entries(self) -> list[Entry]:
+        """Return the updates that a process accepted before it died and that are still here."""
+        return [w.entry for w in self._by_key.values() if w.inherited and w.entry]
+
     def _forget(self, work: Work) -> None:
         """Strike a decided piece of work out of the grid's part, once its reply came out."""
         if not work.in_grid:
