@@ -2,6 +2,7 @@
 
     python experiments/standing_in/study.py tune digits                # seeds 0 and 1
     python experiments/standing_in/study.py run digits --jobs 2
+    python experiments/standing_in/study.py run digits --staleness 100 --set rounds=300
     python experiments/standing_in/study.py run mnist_one_class --data DIR --device cuda --jobs 8
 
 `tune` tries three values of one setting of every method on tuning seeds at a staleness of 40
@@ -95,11 +96,10 @@ def methods_to_run(tuning: Path, staleness: int) -> dict[str, dict[str, Any]]:
     found = {name: dict(chosen[name]) for name in reversed(CANDIDATES)}
     if "max_age" in found["memory"]:  # a bound on ages means something only beside a staleness
         found["memory"]["max_age"] = found["memory"]["max_age"] * staleness // TUNED_AT
-    if staleness == TUNED_AT:
-        # Without delay the staleness does not matter.
-        beside: dict[str, dict[str, Any]] = {label: {} for label in EXTRA}
-        return {**beside, **found, "unweighted": {}, "no_delay": {}}
-    return {**found, "unweighted": {}}
+    beside: dict[str, dict[str, Any]] = {label: {} for label in EXTRA}
+    if staleness != TUNED_AT:
+        beside = {}
+    return {**beside, **found, "unweighted": {}, "no_delay": {}}
 
 
 def launch(

@@ -77,7 +77,7 @@ def table(scenario: str, seeds: set[str] | None) -> str:
     runs: dict[int, dict[str, Any]] = {
         _staleness(path): json.loads(path.read_text())["runs"] for path in files
     }
-    # Without delay the staleness does not matter, so it was run once.
+    # Without delay the staleness does not matter: some runs have it only once.
     without = next((found["no_delay"] for found in runs.values() if "no_delay" in found), {})
     lines = [
         "| | " + " | ".join(f"τ = {tau}" for tau in runs) + " |",
@@ -86,7 +86,9 @@ def table(scenario: str, seeds: set[str] | None) -> str:
     for label, name in ROWS.items():
         cells = []
         for tau, found in runs.items():
-            own = without if label.startswith("no_delay") else found.get(label, {})
+            own = found.get(label, {})
+            if label.startswith("no_delay"):
+                own = found.get("no_delay", without)
             earlier = tau if label == "no_delay, earlier" else 0
             cells.append(cell(chosen(own, seeds), tau, earlier))
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
