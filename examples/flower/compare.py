@@ -159,7 +159,7 @@ def main() -> None:
     """Run what is missing and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--flower", choices=["simulation", "deployment"], default="simulation")
-    parser.add_argument("--seeds", default="10,11,12")
+    parser.add_argument("--seeds", default="20,21,22")
     parser.add_argument("--rounds", type=int, default=CONFIG["num-rounds"])
     parser.add_argument("--out", type=Path, help="where results go, one file for each seed")
     chosen = parser.parse_args()

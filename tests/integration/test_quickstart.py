@@ -16,14 +16,14 @@ def test_from_the_command_to_the_report(finish, tmp_path):
     assert [*found["methods"]] == methods
     # The three slow clients answer once by round 60; from then on they can be stood in for.
     for label, figures in found["methods"].items():
-        converts = label in ("convert", "arrivals-only")
+        converts = label in ("convert", "arrivals")
         assert figures["conversions"] == (3.0 if converts else 0.0)
         assert (figures["stand_ins"] > 0) == (label in ("convert", "memory"))
     # Fives are learnt without delay; where late updates hardly weigh, they are not.
     affected = {label: figures["affected_mean"] for label, figures in found["methods"].items()}
     assert affected["no_delay"] > 0.8
     assert affected["weighted"] < 0.05
-    assert affected["convert"] > affected["arrivals-only"]
+    assert affected["convert"] > affected["arrivals"]
     (tmp_path / "r" / "summary.json").read_text()
 
     page = tmp_path / found["report"]
