@@ -1,6 +1,9 @@
 """`kill -9` of the ServerApp at random points: nothing accepted is lost or counted twice."""
 
+import contextlib
+import os
 import random
+from pathlib import Path
 
 import pytest
 
@@ -98,6 +101,19 @@ def events_text(records):
     return path.read_bytes() if path.exists() else b""
 
 
+def holds_lock(site, records):
+    """Return whether a ServerApp has the lock of the run folder open."""
+    from marked_processes import marked
+
+    lock = str(records.folder / ".lock")
+    for pid in marked(site.mark, "flwr-serverapp"):
+        for link in Path(f"/proc/{pid}/fd").glob("*"):
+            with contextlib.suppress(OSError):  # it may be gone by now
+                if os.readlink(link) == lock:
+                    return True
+    return False
+
+
 def kill_at(point, versions, site, records):
     """Kill the ServerApp as soon as it has made so many versions and then left one more trace."""
     from blobs_site import version, wait_for_server_app, wait_for_version
@@ -105,6 +121,9 @@ def kill_at(point, versions, site, records):
 
     before = version(records)
     wait_for_server_app(site)
+    # A process that dies before it has taken up its run is started once more by Flower, and two
+    # would work on the folder. One that holds the folder's lock has taken it up.
+    wait_until(lambda: holds_lock(site, records), "a ServerApp with the lock", 0.01)
     if (count := POINTS[point]) is not None:
         wait_for_version(records, before + versions)
         already = count(records)
