@@ -85,9 +85,10 @@ class Inversion:
     sparsity: float = 0.0
     """Share of the update's entries, smallest in magnitude first, that the objective ignores; 0
     uses all."""
-    history: int = 1
+    history: int = 4
     """Number of the client's latest updates that one surrogate is fitted to, including the
-    newest."""
+    newest. `convert` remembers all but the newest for each client, and each version that they
+    started from once."""
     tv: float = 0.0
     """Weight of the total variation of the inputs in the objective; 0 for none."""
     # --- the optimizer
