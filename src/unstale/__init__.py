@@ -19,6 +19,7 @@ _HOMES = {
     "unstale.methods": (
         "Aggregator",
         "Budget",
+        "Calibration",
         "Compensator",
         "Convert",
         "Drop",
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from unstale.methods import (
         Aggregator,
         Budget,
+        Calibration,
         Compensator,
         Convert,
         Drop,
@@ -103,6 +105,7 @@ __all__ = [
     "Aggregator",
     "Background",
     "Budget",
+    "Calibration",
     "Compensator",
     "Conversion",
     "Convert",

@@ -103,7 +103,7 @@ def plan(
     fresh = {
         u.client_id: u
         for u in sorted(updates, key=lambda u: u.key)
-        if u.staleness(now) == 0 and not u.stand_in and not size_fault(u.delta, view.params)
+        if u.staleness(now) == 0 and not u.stand_in
     }
     reach = reach_of(book, settings)
     probes = {c: p for c, p in book["probes"].items() if now - p["seen"] <= 2 * reach}
@@ -135,6 +135,7 @@ def conclude(
     view: ServerView,
     inversion: Inversion,
     max_growth: float,
+    depth: int,
 ) -> tuple[Book, list[Note]]:
     """Return the book after a plan was carried out, and the notes of it.
 
@@ -146,6 +147,7 @@ def conclude(
         inversion: How surrogates are fitted.
         max_growth: Estimates that grew more than this would not be used and teach nothing; 0 for
             no limit.
+        depth: How many past updates a fit may use.
     """
     book, notes = _compared(made, changes, view, max_growth)
     if not fits:
@@ -162,12 +164,10 @@ def conclude(
         update = made.fresh[client]
         own = {name: fit for (c, name), fit in fits.items() if c == client}
         parts = {name: explained.get((client, name)) for name in own}
-        probes[client] = _fitted(probes.get(client, {}), update, own, parts, inversion.history)
+        probes[client] = _fitted(probes.get(client, {}), update, own, parts, depth)
         notes.extend(_probed(update, name, fit) for name, fit in own.items())
     bases = {**book["bases"], str(view.version): dict(view.params)}
-    used = (
-        {s["version"] for p in probes.values() for s in p["sent"]} if inversion.history > 1 else ()
-    )
+    used = {s["version"] for p in probes.values() for s in p["sent"]} if depth else ()
     book = {
         **book,
         "probes": dict(sorted(probes.items())),
@@ -187,6 +187,9 @@ def _compared(
     for client in sorted({client for client, _ in made.checks}):
         probe: Probe = book["probes"][client]
         version, stale = version_of(probe), probe["sent"][-1]["delta"]
+        truth = made.fresh[client].delta
+        if size_fault(truth, view.params):  # an update that nobody could learn from
+            continue
         for name, of in sorted(probe["surrogates"].items()):
             estimate = stale  # as a conversion falls back to it
             if of:
@@ -198,7 +201,7 @@ def _compared(
             pair = pair_of(
                 vector_of(stale),
                 vector_of(estimate),
-                vector_of(made.fresh[client].delta),
+                vector_of(truth),
                 lag=view.version - version,
                 updates=probe["updates"],
                 fitted=version,
@@ -229,7 +232,7 @@ def _fitted(
     update: Update,
     fits: Mapping[str, Fit],
     explained: Mapping[str, Params | None],
-    history: int,
+    depth: int,
 ) -> Probe:
     """Return a probe after its fits."""
     sent = [*probe.get("sent", ()), {"version": update.base_version, "delta": dict(update.delta)}]
@@ -241,7 +244,7 @@ def _fitted(
             more = {} if part is None else {"explained": dict(part)}
             surrogates[name] = {"x": fit.surrogate.x, "y_logits": fit.surrogate.y_logits, **more}
     return {
-        "sent": sent[-max(history - 1, 1) :],
+        "sent": sent[-max(depth, 1) :],
         "num_examples": update.num_examples,
         "updates": probe.get("updates", 0) + 1,
         "lag": 0,
