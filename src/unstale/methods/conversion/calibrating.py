@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from unstale.inversion import Conversion, Fit, Inversion, Request
 from unstale.methods.conversion import late_truths, probes
-from unstale.methods.conversion.calibration import Book, mixed, new_book, pruned, share_of
+from unstale.methods.conversion.calibration import Book, mixed, new_book, pruned, shares_of
 from unstale.methods.conversion.candidates import best, inversion_of, names
 from unstale.methods.conversion.client_memory import Entry
 from unstale.methods.conversion.selection import Treated
@@ -119,11 +119,11 @@ def used(
         client = stale.client_id
         before = clients.get(client, {}).get("count", 0) if conversion.warm else 0
         fitted = max(len(requests[i].past), before) + 1
-        staleness = stale.staleness(view.version)
-        share = share_of(book["pairs"], client, staleness, fitted, begun.settings, begun.by)
+        shares = shares_of(book["pairs"], stale, view.version, fitted, begun.settings, begun.by)
         book = late_truths.remembered(book, stale, conversion, fitted, begun.by, view)
-        update = dataclasses.replace(estimate, delta=mixed(stale.delta, estimate.delta, share))
-        found[i] = (update, dataclasses.replace(note, detail={**note.detail, "share": share}))
+        update = dataclasses.replace(estimate, delta=mixed(stale.delta, estimate.delta, shares))
+        detail = {**note.detail, "share": shares.direction, "norm_share": shares.norm}
+        found[i] = (update, dataclasses.replace(note, detail=detail))
     return found, book
 
 

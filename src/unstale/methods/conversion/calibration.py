@@ -1,50 +1,59 @@
 r"""Calibration: how far estimates are trusted, by those that the server could check.
 
-An estimate ê of today's update, made from the stale update s, is used as
+An estimate ê of today's update was made from the stale update s. What is used of both has the
+direction and the norm
 
-$$ s + \lambda\,(\hat e - s), \qquad 0 \le \lambda \le 1, $$
+$$ \frac{s}{|s|} + \lambda\left(\frac{\hat e}{|\hat e|} - \frac{s}{|s|}\right), \qquad
+   |s|^{1-\mu}\,|\hat e|^{\mu}, $$
 
-where the *share* λ is learned. Each time that the true update Δ becomes known (of a fast
-client in `probes.py`, of a slow one in `late_truths.py`) the server records a *pair*
+where the *shares* λ and μ, both in [0, 1], are learned. They are apart because norms of updates
+fall while a model learns: then even an estimate of a wrong direction is nearer to the truth
+than a stale update that is far too long.
 
-$$ n = \frac{\langle \hat e - s,\ \Delta - s\rangle}{\lVert\Delta - s\rVert^2}, \qquad
-   d = \frac{\lVert\hat e - s\rVert^2}{\lVert\Delta - s\rVert^2}. $$
+Each time that a true update Δ becomes known (of a fast client in `probes.py`, of a slow one in
+`late_truths.py`) the server records a *pair*. With the unit vectors of s, ê and Δ,
 
-With the share λ the squared error of that update would have been 1 − 2λn + λ²d times the
-stale update's. The least mean of this over pairs of weight w, with a prior that counts as
+$$ n = \frac{\langle \hat e - s,\ \Delta - s\rangle}{|\Delta - s|^2}, \qquad
+   d = \frac{|\hat e - s|^2}{|\Delta - s|^2}; $$
+
+with a share λ the squared error of that direction would have been 1 − 2λn + λ²d times the
+stale one's. The least mean of this over pairs of weight w, with a prior that counts as
 `caution` pairs, is at
 
 $$ \lambda = \frac{\sum w\,n + \text{caution}\cdot\text{prior\_share}}
                   {\sum w\,d + \text{caution}}, $$
 
-clipped to [0, 1]. A pair weighs the more the closer its lag is to the staleness at hand, and
-its number of fitted updates to that of the surrogate at hand, both on a log scale. Pairs of
-the client itself weigh 4, of other slow clients 2, of fast ones 1; those of one surrogate
-count as one pair together, since they agree with each other whether they are right or not.
+clipped to [0, 1]; μ likewise with ln|ê|/|s| in place of ê − s, and ln|Δ|/|s| of Δ − s. A pair
+weighs the more the closer its lag is to the staleness at hand, the version of its truth to the
+current one, and the number of updates that its surrogate was fitted to, all on a log scale.
+Pairs of the client itself weigh 4, of other slow clients 2, of fast ones 1; those of one
+surrogate count as one pair together, since they are right or wrong together.
 
 Without any pair the share is `prior_share`. At 1/2 an update is not made worse by an estimate
-whose squared error is up to three times the stale update's and points another way:
-(1 − λ)² + λ²·3 = 1.
+whose squared error is up to three times the stale update's, if the two errors have nothing in
+common: (1 − λ)² + 3λ² = 1.
 """
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
 from unstale.methods.conversion.settings import Calibration
-from unstale.params import Params, flatten
-from unstale.updates import Note
+from unstale.params import Params, flatten, norm
+from unstale.updates import Note, Update
 
-# A pair: `n`, `d`, `lag` (versions between s and Δ), `updates` (that the surrogate was fitted to,
-# one after the other or together), `fitted` (base version of s), `by` (name of the candidate),
-# `late` (whether of a slow client), `stale_error`, `error` (cosine distances to Δ).
+# A pair: `n`, `d`, `longer` (ln|ê|/|s|), `wanted` (ln|Δ|/|s|), `lag` (versions between s and Δ),
+# `updates` (that the surrogate was fitted to, one after the other or together), `fitted` (base
+# version of s), `by` (name of the candidate), `late` (whether of a slow client), `stale_error`,
+# `error` (cosine distances to Δ).
 Pair = Mapping[str, Any]
 # The state of the calibration; `new_book` lists its parts.
 Book = Mapping[str, Any]
 
-# Width of the closeness of lags and of numbers of updates: a factor of two weighs 0.6.
+# Width of the closeness of lags, versions and numbers of updates: a factor of two weighs 0.6.
 WIDTH = 0.7
 # More updates than this make no difference to a surrogate any more.
 MOST_UPDATES = 4
@@ -100,73 +109,110 @@ def pair_of(
 
     Example:
         >>> import torch
-        >>> s, e, t = torch.tensor([[1.0, 0.0], [1.0, 2.0], [1.0, 1.0]])
+        >>> s, e, t = torch.tensor([[1.0, 0.0], [0.0, 2.0], [0.0, 4.0]])
         >>> found = pair_of(s, e, t, lag=5, updates=1, fitted=0)
-        >>> found["n"], found["d"]
-        (2.0, 4.0)
+        >>> found["n"], found["d"], found["longer"] / found["wanted"]
+        (1.0, 1.0, 0.5)
     """
-    stale, estimate, truth = stale.double(), estimate.double(), truth.double()
-    moved, missing = estimate - stale, truth - stale
-    n, d, e = float(moved @ missing), float(moved @ moved), float(missing @ missing)
-    if not (e > 0 and math.isfinite(n) and math.isfinite(d) and math.isfinite(e)):
+    vectors = [v.double() for v in (stale, estimate, truth)]
+    norms = [float(v.norm()) for v in vectors]
+    if not all(length > 0 and math.isfinite(length) for length in norms):
         return None
-    size = max(e, d / MOST_MOVE)
+    s, e, t = (v / length for v, length in zip(vectors, norms, strict=True))
+    moved, missing = e - s, t - s
+    n, d, size = float(moved @ missing), float(moved @ moved), float(missing @ missing)
+    if not size > 0:
+        return None
+    size = max(size, d / MOST_MOVE)
     return {
         "n": n / size,
         "d": d / size,
+        "longer": math.log(norms[1] / norms[0]),
+        "wanted": math.log(norms[2] / norms[0]),
         "lag": lag,
         "updates": min(updates, MOST_UPDATES),
         "fitted": fitted,
         "by": by,
         "late": late,
-        "stale_error": _distance(stale, truth),
-        "error": _distance(estimate, truth),
+        "stale_error": 1.0 - float(s @ t),
+        "error": 1.0 - float(e @ t),
     }
 
 
-def share_of(
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """How much of an estimate is used."""
+
+    direction: float
+    """λ: its share in the direction."""
+    norm: float
+    """μ: its share in the norm, on a log scale."""
+
+
+def shares_of(
     pairs: Mapping[str, Sequence[Pair]],
-    client: str,
-    staleness: int,
+    stale: Update,
+    now: int,
     updates: int,
     settings: Calibration,
     by: str = "",
-) -> float:
-    """Return the share of a client's estimate in what is used of it.
+) -> Shares:
+    """Return the shares of an estimate in what is used.
 
     Args:
         pairs: What is known, by client.
-        client: The client.
-        staleness: The staleness of its update.
-        updates: How many of its updates the surrogate was fitted to.
+        stale: The update that was converted.
+        now: The current version.
+        updates: How many of the client's updates the surrogate was fitted to.
         settings: How cautious to be.
         by: The candidate that the surrogate was fitted by.
 
     Example:
-        >>> share_of({}, "c07", 40, 1, Calibration())
+        >>> import torch
+        >>> late = Update("c07", 10, {"w": torch.ones(2)}, 40)
+        >>> shares_of({}, late, 50, 1, Calibration()).direction
         0.5
-        >>> right = {"n": 1.0, "d": 1.0, "lag": 40, "updates": 1, "fitted": 0, "by": "",
-        ...          "late": False}
-        >>> share_of({"c01": [right], "c02": [right]}, "c07", 40, 1, Calibration())
-        0.75
+        >>> right = {"n": 1.0, "d": 1.0, "longer": 1.0, "wanted": 1.0, "lag": 40, "updates": 1,
+        ...          "fitted": 10, "by": "", "late": False}
+        >>> shares_of({"c01": [right], "c02": [right]}, late, 50, 1, Calibration())
+        Shares(direction=0.75, norm=0.75)
     """
-    top, bottom = settings.caution * settings.prior_share, settings.caution
+    known, prior = settings.caution, settings.caution * settings.prior_share
+    sums = [prior, known, prior, known]
     for owner, found in sorted(pairs.items()):
         for group in _by_surrogate(pair for pair in found if pair["by"] == by):
-            close = [_closeness(pair, staleness, updates) for pair in group]
-            source = FAST if not group[0]["late"] else OWN if owner == client else SLOW
+            close = [_closeness(pair, stale.staleness(now), now, updates) for pair in group]
+            source = FAST if not group[0]["late"] else OWN if owner == stale.client_id else SLOW
             weight = source / max(1.0, sum(close))
             for pair, c in zip(group, close, strict=True):
-                top += weight * c * pair["n"]
-                bottom += weight * c * pair["d"]
-    return min(max(top / bottom, 0.0), 1.0) if bottom > 0 else settings.prior_share
+                n, d, longer, wanted = (pair[key] for key in ("n", "d", "longer", "wanted"))
+                for i, term in enumerate((n, d, longer * wanted, longer * longer)):
+                    sums[i] += weight * c * term
+
+    def share(top: float, bottom: float) -> float:
+        return min(max(top / bottom, 0.0), 1.0) if bottom > 0 else settings.prior_share
+
+    return Shares(share(sums[0], sums[1]), share(sums[2], sums[3]))
 
 
-def mixed(stale: Params, estimate: Params, share: float) -> Params:
-    """Return s + share·(ê − s); for 0 and 1 the stale update and the estimate themselves."""
-    if share in (0.0, 1.0):
-        return estimate if share else stale
-    return {n: s + share * (estimate[n].to(s) - s) for n, s in stale.items()}
+def mixed(stale: Params, estimate: Params, shares: Shares) -> Params:
+    """Return what is used of a stale update and its estimate.
+
+    Example:
+        >>> import torch
+        >>> s, e = {"w": torch.tensor([4.0, 0.0])}, {"w": torch.tensor([0.0, 1.0])}
+        >>> mixed(s, e, Shares(direction=0.5, norm=0.5))["w"]
+        tensor([1.4142, 1.4142])
+    """
+    before, after = norm(stale), norm(estimate)
+    if shares == Shares(1.0, 1.0) or not (before > 0 and after > 0):
+        return estimate
+    a, b = (1.0 - shares.direction) / before, shares.direction / after
+    between = {n: a * s + b * estimate[n].to(s) for n, s in stale.items()}
+    if not (size := norm(between)) > 0:  # opposite directions
+        return stale
+    wanted = before ** (1.0 - shares.norm) * after**shares.norm
+    return {n: (wanted / size) * p for n, p in between.items()}
 
 
 def with_pair(book: Book, client: str, pair: Pair) -> Book:
@@ -231,12 +277,10 @@ def _by_surrogate(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
     yield from groups.values()
 
 
-def _closeness(pair: Pair, staleness: int, updates: int) -> float:
-    lag = math.log(pair["lag"] / staleness) / WIDTH
-    known = math.log(pair["updates"] / min(updates, MOST_UPDATES)) / WIDTH
-    return math.exp(-(lag * lag + known * known) / 2)
-
-
-def _distance(a: Tensor, b: Tensor) -> float:
-    size = float(a.norm() * b.norm())
-    return 1.0 - float(a @ b) / size if size > 0 else 1.0
+def _closeness(pair: Pair, staleness: int, now: int, updates: int) -> float:
+    ratios = (
+        pair["lag"] / staleness,
+        (pair["fitted"] + pair["lag"]) / now,
+        pair["updates"] / min(updates, MOST_UPDATES),
+    )
+    return math.exp(-sum((math.log(ratio) / WIDTH) ** 2 for ratio in ratios) / 2)

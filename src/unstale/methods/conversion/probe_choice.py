@@ -57,7 +57,7 @@ def chosen(
     probes, each = book["probes"], len(candidates.names(settings))
     left = math.floor(settings.cost * book["conversions"]) + settings.probes * each - book["fits"]
     back = [c for c in fresh if c in book["seen"] and c not in probes]
-    new = sorted(back, key=_order)[: max(settings.probes - len(probes), 0)]
+    new = sorted(back, key=_order)[: max(_wanted(now, settings) - len(probes), 0)]
     # While nothing stale arrives nobody needs to know.
     idle = bool(book["staleness"]) and now - book["heard"] > 2 * max(reach, settings.renew)
     old = [c for c, p in probes.items() if c in fresh and now - version_of(p) >= reach and not idle]
@@ -66,6 +66,16 @@ def chosen(
             return
         left -= each
         yield client
+
+
+def _wanted(now: int, settings: Calibration) -> int:
+    """Return how many probes there should be by now.
+
+    Their first fits are spread over the first `renew` versions, each pause twice as long as the
+    one before, since conversions early in training differ from later ones.
+    """
+    pause = settings.renew / 10
+    return min(settings.probes, 1 + math.floor(math.log2(1 + now / pause)))
 
 
 def seen_with(seen: Mapping[str, int], fresh: Mapping[str, Update], now: int) -> dict[str, int]:
