@@ -59,6 +59,8 @@ WIDTH = 0.7
 MOST_UPDATES = 4
 # An estimate that moves farther than this times the way to the truth (squared) counts as this far.
 MOST_MOVE = 10.0
+# The square of ln|ê|/|s| of the pairs that the prior counts as: norms that change by e^½ = 1.65.
+PRIOR_LONGER = 0.25
 # Pairs that are kept of a client and a candidate, the newest ones.
 MOST_PAIRS = 24
 OWN, SLOW, FAST = 4.0, 2.0, 1.0
@@ -175,10 +177,10 @@ def shares_of(
         >>> right = {"n": 1.0, "d": 1.0, "longer": 1.0, "wanted": 1.0, "lag": 40, "updates": 1,
         ...          "fitted": 10, "by": "", "late": False}
         >>> shares_of({"c01": [right], "c02": [right]}, late, 50, 1, Calibration())
-        Shares(direction=0.75, norm=0.75)
+        Shares(direction=0.75, norm=0.9)
     """
     known, prior = settings.caution, settings.caution * settings.prior_share
-    sums = [prior, known, prior, known]
+    sums = [prior, known, PRIOR_LONGER * prior, PRIOR_LONGER * known]
     for owner, found in sorted(pairs.items()):
         for group in _by_surrogate(pair for pair in found if pair["by"] == by):
             close = [_closeness(pair, stale.staleness(now), now, updates) for pair in group]
