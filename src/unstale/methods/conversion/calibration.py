@@ -58,7 +58,7 @@ WIDTH = 0.7
 # More updates than this make no difference to a surrogate any more.
 MOST_UPDATES = 4
 # An estimate that moves farther than this times the way to the truth (squared) counts as this far.
-MOST_MOVE = 10.0
+MOST_MOVE = 4.0
 # The square of ln|ê|/|s| of the pairs that the prior counts as: norms that change by e^½ = 1.65.
 PRIOR_LONGER = 0.25
 # Pairs that are kept of a client and a candidate, the newest ones.
@@ -176,7 +176,7 @@ def shares_of(
         0.5
         >>> right = {"n": 1.0, "d": 1.0, "longer": 1.0, "wanted": 1.0, "lag": 40, "updates": 1,
         ...          "fitted": 10, "by": "", "late": False}
-        >>> shares_of({"c01": [right], "c02": [right]}, late, 50, 1, Calibration())
+        >>> shares_of({"c01": [right], "c02": [right]}, late, 50, 1, Calibration(caution=2))
         Shares(direction=0.75, norm=0.9)
     """
     known, prior = settings.caution, settings.caution * settings.prior_share

@@ -155,7 +155,7 @@ class Calibration:
     renew: int = 50
     """Versions after which a probe is fitted anew while nothing stale has arrived; afterwards 1.2
     times the largest staleness of late."""
-    caution: float = 2.0
+    caution: float = 1.0
     """Number of comparisons that `prior_share` counts as."""
     prior_share: float = 0.5
     """Share of the estimate in what is used while nothing is known, from 0 (the stale update) to 1

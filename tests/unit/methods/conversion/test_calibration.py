@@ -23,6 +23,7 @@ from unstale.methods.conversion.candidates import best, inversion_of
 
 NOW = 50
 LATE = us.Update("me", 10, {"w": torch.ones(2)}, 40)
+CAREFUL = us.Calibration(caution=2.0)
 
 
 def pair(n=1.0, d=1.0, lag=40, fitted=10, **changes):
@@ -30,7 +31,7 @@ def pair(n=1.0, d=1.0, lag=40, fitted=10, **changes):
     return {"n": n, "d": d, "lag": lag, "fitted": fitted, **plain, **changes}
 
 
-def share(pairs, settings=us.Calibration(), updates=1, stale=LATE):  # noqa: B008
+def share(pairs, settings=CAREFUL, updates=1, stale=LATE):
     return shares_of(pairs, stale, NOW, updates, settings).direction
 
 
@@ -93,7 +94,7 @@ def test_the_formula_by_hand():
     pairs = {"a": [pair(0.9, 1.2)], "b": [pair(0.4, 1.6)]}
     assert share(pairs) == pytest.approx((0.9 + 0.4 + 1.0) / (1.2 + 1.6 + 2.0))
     assert share(pairs, us.Calibration(caution=0)) == pytest.approx(1.3 / 2.8)
-    found = shares_of({"a": [pair(longer=-1.0, wanted=-0.6)]}, LATE, NOW, 1, us.Calibration())
+    found = shares_of({"a": [pair(longer=-1.0, wanted=-0.6)]}, LATE, NOW, 1, CAREFUL)
     assert found.norm == pytest.approx((0.6 + 0.25) / (1.0 + 0.5))
 
 
