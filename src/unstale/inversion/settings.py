@@ -226,7 +226,7 @@ _PAPER: dict[str, Any] = {
     "max_loss": 0.9,
     "residual": False,
 }
-# Better estimates for several times the time and memory.
+# Better estimates for more time and memory.
 _THOROUGH: dict[str, Any] = {"history": 4, "max_samples": 225, "warm_iterations": 50}
 PRESETS: dict[str, dict[str, Any]] = {"default": {}, "paper": _PAPER, "thorough": _THOROUGH}
 
@@ -235,7 +235,7 @@ def preset(name: str, **changes: Any) -> Inversion:
     """Return the settings of a preset.
 
     Args:
-        name: `default`; `thorough` (more samples and iterations, fitted to four updates); or
+        name: `default`; `thorough` (more samples and iterations); or
             `paper` (as the authors' code: signed Adam, L1, Gaussian start, one update).
         changes: Fields to set differently, such as `iterations=500`.
 
