@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from unstale.inversion.objective import disparity_of, terms_of, total_variation
+from unstale.inversion.paths import path_of
 from unstale.inversion.schedules import schedule_of
 from unstale.inversion.settings import Inversion
 from unstale.inversion.surrogate import InputSpec, Surrogate
@@ -150,6 +151,8 @@ class Descent:
         self._inputs = inputs
         self._samples = samples
         self._disparity = disparity_of(settings.objective)
+        steps = unroll.local.num_steps(samples)
+        self._path = path_of(settings.path, unroll.local, steps)
         self._signed = settings.optimizer == "signed"
         self._full = settings.shrink_steps_below * len(terms_of(settings.objective))
         self._tv = settings.tv / _unit(inputs, settings)
@@ -160,8 +163,8 @@ class Descent:
         x = rows[:, : self._values].reshape(len(rows), self._samples, *self._inputs.shape)
         return x, rows[:, self._values :].reshape(len(rows), self._samples, -1)
 
-    def losses(self, state: SolverState, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return each client's disparity, and the same with its penalty."""
+    def trainings(self, state: SolverState, rows: Tensor) -> StackedClients:
+        """Return the training of each client's row from the base of each of its updates."""
         clients, updates, _ = state.target.shape
         x, logits = self.split(rows)
 
@@ -169,28 +172,36 @@ class Descent:
             shape = (clients, updates, *values.shape[1:])
             return values.unsqueeze(1).expand(shape).flatten(0, 1)
 
-        trainings = StackedClients(
+        return StackedClients(
             state.weights,
             state.buffers,
             for_each_update(x),
             for_each_update(logits.softmax(-1)),
             state.batches,
         )
-        deltas = self.unroll(trainings).view(state.target.shape)
-        fit = self._disparity(deltas, state.target, state.mask).mean(1)
-        if not self._tv:
-            return fit, fit
-        return fit, fit + self._tv * total_variation(x, self._inputs.shape)
+
+    def gradient(self, state: SolverState) -> tuple[Tensor, Tensor]:
+        """Return each client's disparity, and the gradient of its row with the penalty's."""
+
+        def fit_of(deltas: Tensor) -> Tensor:
+            deltas = deltas.view(state.target.shape)
+            return self._disparity(deltas, state.target, state.mask).mean(1)
+
+        rows = state.rows.detach().requires_grad_()
+        with torch.enable_grad():
+            trainings = self.trainings(state, rows)
+            fit, number = self._path(self.unroll, trainings, fit_of)
+            if self._tv:
+                penalty = total_variation(self.split(rows)[0], self._inputs.shape)
+                number = number + (self._tv * penalty).sum()
+            (gradient,) = torch.autograd.grad(number, rows)
+        return fit.detach(), gradient
 
     def __call__(self, state: SolverState) -> None:
         """Do one iteration: losses, gradients, the best so far, one step of Adam."""
         s = state
-        rows = s.rows.detach().requires_grad_()
-        with torch.enable_grad():
-            fit, total = self.losses(s, rows)
-            (gradient,) = torch.autograd.grad(total.sum(), rows)
+        fit, gradient = self.gradient(s)
         with torch.no_grad():
-            fit = fit.detach()
             s.losses.index_copy_(0, s.iteration, fit.unsqueeze(0))
             # A loss that is not finite ends a client; what it had before stays.
             s.rate.mul_(fit.isfinite())
