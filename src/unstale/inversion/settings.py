@@ -47,7 +47,7 @@ THEMES: dict[str, tuple[str, ...]] = {
         "max_seconds",
     ),
     "what is trusted": ("restart_loss", "max_loss", "residual"),
-    "speed and memory": ("path", "max_steps", "precision", "at_once"),
+    "speed and memory": ("updates_per_iteration", "path", "max_steps", "precision", "at_once"),
 }
 
 
@@ -140,6 +140,9 @@ class Inversion:
     U(w_t) + β·(Δ − U(w_0)), where U(w) is the surrogate's update from weights w; see
     `with_residual`."""
     # --- speed and memory
+    updates_per_iteration: int = 1
+    """How many of the `history` updates each iteration of a fit looks at, in turn: time and memory
+    of an iteration grow with it."""
     path: str = "auto"
     """How a fit is differentiated: `exact` (through the trained weights; memory grows with the
     number of local steps), `along` (at the weights as they are; one step's memory), or `auto`:
@@ -165,6 +168,7 @@ class Inversion:
             "warm_iterations",
             "warm_min_iterations",
             "history",
+            "updates_per_iteration",
             "at_once",
         ):
             value = getattr(self, name)
