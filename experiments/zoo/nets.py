@@ -4,8 +4,8 @@ All are built of plain layers and products, so that they can be differentiated t
 trained for several clients at once. That is why the GRU is not `nn.GRU`, whose CUDA kernel
 has no second derivative, and attention is not a fused kernel.
 
-The GRU and the transformer read a sequence of tokens, which `tokens` cuts from an input, and
-embed each by a linear layer. So their inputs are numbers, as all inputs of surrogates are.
+The GRU and the transformer read tokens, which `tokens` cuts from an input, each embedded by a
+linear layer. So their inputs are numbers, as all inputs of surrogates are.
 """
 
 import math
@@ -18,6 +18,7 @@ from unstale import models
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"elu": nn.ELU, "tanh": nn.Tanh, "gelu": nn.GELU}
 POOLS: dict[str, type[nn.Module]] = {"max": nn.MaxPool2d, "mean": nn.AvgPool2d}
+HEADS = 2
 
 
 def cnn(
@@ -30,18 +31,13 @@ def cnn(
 ) -> nn.Module:
     """Build a CNN for images: two 5×5 convolutions (16, 32 channels) and two linear layers.
 
-    Args:
-        input_shape: [channels, height, width].
-        num_classes: Number of logits.
-        activation: One of `ACTIVATIONS`.
-        pool: `none` for convolutions of stride 2, or one of `POOLS` after each of stride 1.
-        hidden: Output size of the first linear layer.
+    With `pool = "none"` convolutions have stride 2, else a pooling of `POOLS` follows each.
     """
     act = ACTIVATIONS[activation]
     layers: list[nn.Module] = []
     for inputs, outputs in ((input_shape[0], 16), (16, 32)):
-        layers.append(nn.Conv2d(inputs, outputs, 5, 2 if pool == "none" else 1, padding=2))
-        layers.append(act())
+        stride = 2 if pool == "none" else 1
+        layers += [nn.Conv2d(inputs, outputs, 5, stride, padding=2), act()]
         if pool != "none":
             layers.append(POOLS[pool](2, ceil_mode=True))
     height, width = (math.ceil(side / 4) for side in input_shape[1:])
@@ -63,11 +59,8 @@ def token_shape(input_shape: tuple[int, ...], window: int) -> tuple[int, int]:
 def tokens(x: Tensor, window: int) -> Tensor:
     """Return inputs as [batch, length, features]; what does not fill a window is left out.
 
-    Args:
-        x: Images, of which a token is `window` rows; time series [batch, channels, steps], of
-            which it is `window` steps of all channels; or vectors, of which it is `window`
-            values.
-        window: See `x`.
+    A token is `window` rows of an image, `window` steps of all channels of a time series
+    [batch, channels, steps], or `window` values of a vector.
     """
     if x.ndim == 2:
         x = x.unsqueeze(1)
@@ -79,7 +72,7 @@ def tokens(x: Tensor, window: int) -> Tensor:
 class Gru(nn.Module):
     """A gated recurrent unit over embedded tokens; its last state is classified."""
 
-    def __init__(self, length: int, features: int, num_classes: int, window: int, hidden: int):
+    def __init__(self, features: int, num_classes: int, window: int, hidden: int) -> None:
         super().__init__()
         self.window = window
         self.embed = nn.Linear(features, hidden)
@@ -104,9 +97,8 @@ class Gru(nn.Module):
 class _Layer(nn.Module):
     """One layer of the transformer: attention and a small MLP, each added to its input."""
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.heads = heads
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.up, self.down = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
@@ -114,7 +106,7 @@ class _Layer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return [batch, length, width]."""
         batch, length, width = x.shape
-        split = self.qkv(self.norm1(x)).reshape(batch, length, 3, self.heads, -1)
+        split = self.qkv(self.norm1(x)).reshape(batch, length, 3, HEADS, -1)
         q, k, v = split.permute(2, 0, 3, 1, 4).unbind(0)
         weights = (q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])).softmax(-1)
         x = x + self.out((weights @ v).transpose(1, 2).reshape(batch, length, width))
@@ -125,13 +117,13 @@ class Transformer(nn.Module):
     """Two layers of attention over embedded tokens; the mean over tokens is classified."""
 
     def __init__(
-        self, length: int, features: int, num_classes: int, window: int, hidden: int, heads: int
+        self, length: int, features: int, num_classes: int, window: int, hidden: int
     ) -> None:
         super().__init__()
         self.window = window
         self.embed = nn.Linear(features, hidden)
         self.place = nn.Parameter(torch.randn(length, hidden) * 0.1)
-        self.layers = nn.Sequential(_Layer(hidden, heads), _Layer(hidden, heads))
+        self.layers = nn.Sequential(_Layer(hidden), _Layer(hidden))
         self.norm, self.head = nn.LayerNorm(hidden), nn.Linear(hidden, num_classes)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -145,19 +137,14 @@ def gru(
     input_shape: tuple[int, ...], num_classes: int, *, window: int = 1, hidden: int = 32
 ) -> nn.Module:
     """Build a `Gru` for any input; `window` is as in `tokens`."""
-    return Gru(*token_shape(input_shape, window), num_classes, window, hidden)
+    return Gru(token_shape(input_shape, window)[1], num_classes, window, hidden)
 
 
 def transformer(
-    input_shape: tuple[int, ...],
-    num_classes: int,
-    *,
-    window: int = 1,
-    hidden: int = 32,
-    heads: int = 2,
+    input_shape: tuple[int, ...], num_classes: int, *, window: int = 1, hidden: int = 32
 ) -> nn.Module:
     """Build a `Transformer` for any input; `window` is as in `tokens`."""
-    return Transformer(*token_shape(input_shape, window), num_classes, window, hidden, heads)
+    return Transformer(*token_shape(input_shape, window), num_classes, window, hidden)
 
 
 for _name, _builder in {"cnn": cnn, "gru": gru, "transformer": transformer}.items():
