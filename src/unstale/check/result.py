@@ -110,7 +110,7 @@ class ConversionCheck:
         about = f"{self.clients} clients, {self.staleness} versions late{data}, on {self.device}"
         table = Table(
             title=Text(f"{self.title}: {about}" if self.title else about),
-            caption="cosine, L1, L2: distances from the true update; norm: size as a share of its",
+            caption="cosine, L1, L2: distances from the true update; norm: share of its size",
             title_justify="left",
             caption_justify="left",
             box=box.SIMPLE_HEAD,
