@@ -11,6 +11,7 @@ from unstale.methods.conversion.settings import Budget, StandIn, Switching, Uniq
 from unstale.methods.conversion.switching import SwitchBack
 from unstale.methods.conversion.uniqueness import OnlyUnique
 from unstale.methods.groups import with_enabled
+from unstale.methods.watching import watched
 from unstale.updates import Outcome, ServerView, State, Update
 
 _GROUPS = {
@@ -118,3 +119,7 @@ class Convert:
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
         """Apply the composed compensator."""
         return self.composed.apply(updates, state, view)
+
+    def watch(self, updates: Sequence[Update], state: State, view: ServerView) -> State:
+        """Show updates that pass by to the composed compensator."""
+        return watched(self.composed, updates, state, view)

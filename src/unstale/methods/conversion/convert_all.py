@@ -1,12 +1,12 @@
 """Conversion of all stale updates of a round, without selection or switching back.
 
-It also stands in for absent clients that have a surrogate: see `stand_ins.py`.
+It also stands in for absent clients that have a surrogate (`stand_ins.py`), and remembers the
+last updates of slow clients, converted or not (`past_updates.py`).
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from torch import nn
 
@@ -14,20 +14,15 @@ from unstale.errors import ConfigError
 from unstale.executors import WorkerError
 from unstale.inversion import Conversion, InputSpec, Inversion, Request, Surrogate, estimate_with
 from unstale.methods.base import check_fallback, fall_back
-from unstale.methods.conversion import client_memory, stand_ins
+from unstale.methods.conversion import client_memory, past_updates, stand_ins
+from unstale.methods.conversion.converted import converted
 from unstale.methods.conversion.parallel import fit_parallel
 from unstale.methods.conversion.prefit import FitJob
+from unstale.methods.conversion.selection import Treated, prefit_of, select
 from unstale.methods.conversion.settings import Budget, StandIn
 from unstale.params import norm
 from unstale.seeding import derive
-from unstale.updates import Note, Outcome, PrefitResult, ServerView, State, Update
-
-# The loss curve is recorded at 12 iterations of cold fits, of a client's second fit and of every
-# tenth: enough for the report, without making the round's line long.
-CURVE_EVERY, CURVE_POINTS = 10, 12
-
-# What is used of an update (None drops it), and the note about it.
-Treated = tuple[Update | None, Note]
+from unstale.updates import Outcome, ServerView, State, Update
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +33,9 @@ class ConvertAll:
     unchanged and a note gives the reason.
 
     Memory, for each of at most `budget.max_clients` clients: a surrogate of up to
-    `inversion.max_samples` samples and, with `inversion.history` = h, 2·(h−1) times the
-    size of the model.
+    `inversion.max_samples` samples and, with `inversion.history` = h, its last h−1 stale
+    updates, each of the model's size. The weights that these started from are kept once for
+    all clients: the model's size for each such version.
 
     Example:
         >>> ConvertAll(Inversion(history=3, sparsity=0)).lookback
@@ -75,7 +71,7 @@ class ConvertAll:
 
     def init(self) -> State:
         """Return the state without any client."""
-        return {"clients": {}}
+        return {"clients": {}, "bases": {}}
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
         """Convert the stale updates of a round, and stand in for absent clients."""
@@ -85,13 +81,14 @@ class ConvertAll:
             return Outcome(tuple(updates), state)
         model, inputs = _needed(view)
         # 1. Select the updates to convert.
-        ahead = {i: made for i in late if (made := _prefit(updates[i], view)) is not None}
-        chosen, treated = self._selected(updates, late, ahead, view)
+        ahead = {i: made for i in late if (made := prefit_of(updates[i], view)) is not None}
+        most = self.budget.max_conversions
+        known, treated = select(updates, late, ahead, view, most=most, fallback=self.fallback)
         # 2. Fit a surrogate to each.
         requests = {
-            i: self._request(pair, chosen.values(), state["clients"], view)
-            for i, pair in chosen.items()
-            if i not in ahead
+            i: self._request(pair, known.values(), state, view)
+            for i, pair in known.items()
+            if i not in ahead and i not in treated
         }
         seconds = self.budget.round_seconds
         fits = {i: made.fit for i, made in ahead.items()}
@@ -117,49 +114,38 @@ class ConvertAll:
         # 4. Use the estimates that can be trusted, and update the state.
         done = stand_ins.conclude(planned, changes, state["clients"], view, self.max_growth)
         for i, conversion in zip(sorted(fits), conversions, strict=True):
-            treated[i] = self._used(chosen[i], conversion, done.clients, view.version)
+            treated[i] = self._used(updates[i], conversion, done.clients, view.version)
+        after = {"clients": done.clients, "bases": state["bases"]}
         results = [treated.get(i, (update, None)) for i, update in enumerate(updates)]
         return Outcome(
             (*(update for update, _ in results if update is not None), *done.updates),
-            {"clients": client_memory.latest(done.clients, self.budget.max_clients)},
+            self._remembered(after, known.values(), view.version),
             (*(note for _, note in results if note is not None), *done.notes),
         )
 
-    def _selected(
-        self,
-        updates: Sequence[Update],
-        late: Sequence[int],
-        ahead: Mapping[int, PrefitResult],
-        view: ServerView,
-    ) -> tuple[dict[int, client_memory.Known], dict[int, Treated]]:
-        """Return the updates to convert in the order of arrival, and what became of the others.
+    def watch(self, updates: Sequence[Update], state: State, view: ServerView) -> State:
+        """Remember stale updates that a wrapper does not have converted."""
+        if self.inversion.history == 1:
+            return state
+        late = [u for u in updates if u.staleness(view.version) > 0]
+        known = [(u, base) for u in late if (base := view.history(u.base_version)) is not None]
+        return self._remembered(state, known, view.version)
 
-        The stalest are selected first; prefits do not count against the budget.
-        """
-        known: dict[int, client_memory.Known] = {}
-        treated: dict[int, Treated] = {}
-        bound = self.budget.max_conversions
-        budget = len(late) if bound is None else bound
-        for i in sorted(late, key=lambda i: -updates[i].staleness(view.version)):
-            base = ahead[i].request.base if i in ahead else view.history(updates[i].base_version)
-            if base is None:
-                treated[i] = fall_back(updates[i], self.fallback, "the base weights are gone")
-            elif i not in ahead and budget == 0:
-                treated[i] = fall_back(updates[i], "keep", "the round's conversions are used up")
-            else:
-                known[i] = (updates[i], base)
-                budget -= i not in ahead
-        return {i: known[i] for i in sorted(known)}, treated
+    def _remembered(
+        self, state: State, known: Iterable[client_memory.Known], version: int
+    ) -> State:
+        """Return the state with these past updates, within the limits on memory."""
+        after = past_updates.remember(state, known, self.inversion.history - 1, version)
+        return past_updates.pruned(after, self.budget.max_clients)
 
     def _used(
         self,
-        pair: client_memory.Known,
+        update: Update,
         conversion: Conversion,
         clients: dict[str, client_memory.Entry],
         version: int,
     ) -> Treated:
         """Return what is used of a converted update, and change its client's entry."""
-        update = pair[0]
         entry = clients.get(update.client_id, {})
         if fault := self._fault(update, conversion):
             cost = {"iterations": conversion.iterations, "seconds": conversion.seconds}
@@ -171,12 +157,9 @@ class ConvertAll:
             return kept, dataclasses.replace(note, detail={**note.detail, **cost})
         keeps = self.warm_start or self.stand_in.enabled
         surrogate = conversion.surrogate if keeps else None
-        depth = self.inversion.history - 1
-        if surrogate is not None or depth:
-            clients[update.client_id] = client_memory.remember(
-                entry, pair, surrogate, depth, version
-            )
-        return _converted(update, conversion, entry.get("count", 0))
+        if surrogate is not None or self.inversion.history > 1:
+            clients[update.client_id] = client_memory.remember(entry, update, surrogate, version)
+        return converted(update, conversion, entry.get("count", 0))
 
     def stands_in_for(self, state: State, version: int) -> frozenset[str]:
         """Return the clients whose surrogate is kept, not too old, and trusted."""
@@ -199,7 +182,7 @@ class ConvertAll:
         base = view.history(update.base_version)
         if base is None:
             return None
-        request = self._request((update, base), (), state["clients"], view)
+        request = self._request((update, base), (), state, view)
         return FitJob(request, view.local, tools.inputs, self.inversion)
 
     def surrogates(self, state: State) -> dict[str, Surrogate]:
@@ -211,13 +194,15 @@ class ConvertAll:
         self,
         pair: client_memory.Known,
         round_: Iterable[client_memory.Known],
-        clients: Mapping[str, client_memory.Entry],
+        state: State,
         view: ServerView,
     ) -> Request:
+        """Return the request to fit one update; `round_` are all stale updates of the round."""
         update, base = pair
-        entry = clients.get(update.client_id, {})
+        entry = state["clients"].get(update.client_id, {})
         others = [other for other in round_ if other[0].client_id == update.client_id]
-        past = client_memory.past_of(entry, others, update.base_version, self.inversion.history - 1)
+        depth = self.inversion.history - 1
+        past = past_updates.past_of(entry, state["bases"], others, update.base_version, depth)
         # Depends on client and base version only, not on the other updates of the round.
         seed = derive(view.rng.initial_seed(), "convert", update.client_id, update.base_version)
         warm = client_memory.surrogate_of(entry) if self.warm_start else None
@@ -234,13 +219,6 @@ class ConvertAll:
         return ""
 
 
-def _prefit(update: Update, view: ServerView) -> PrefitResult | None:
-    """Return the prefit for this update, or None."""
-    found = view.tools.prefits.get(update.key)
-    # A prefit is for one delta: an earlier part of a chain may have changed it since.
-    return found if found is not None and found.request.delta is update.delta else None
-
-
 def _needed(view: ServerView) -> tuple[nn.Module, InputSpec]:
     if view.tools.model is None:
         raise ConfigError(
@@ -253,24 +231,3 @@ def _needed(view: ServerView) -> tuple[nn.Module, InputSpec]:
             "Server(..., inputs=InputSpec(shape=..., classes=..., low=..., high=...))."
         )
     return view.tools.model, view.tools.inputs
-
-
-def _converted(update: Update, conversion: Conversion, before: int) -> tuple[Update, Note]:
-    detail: dict[str, Any] = {
-        "loss": conversion.loss,
-        "iterations": conversion.iterations,
-        "seconds": conversion.seconds,
-        "start": "warm" if conversion.warm else "cold",
-    }
-    if not conversion.warm or before == 1 or before % CURVE_EVERY == 0:
-        detail["curve"] = _curve(conversion.losses)
-    note = Note("converted", update.client_id, update.base_version, detail)
-    return dataclasses.replace(update, delta=conversion.delta), note
-
-
-def _curve(losses: Sequence[float]) -> tuple[tuple[int, float], ...]:
-    """Return (iteration, loss) pairs, more of them at the start, where the loss falls fast."""
-    last = len(losses) - 1
-    steps = CURVE_POINTS - 1
-    chosen = sorted({round(last * (i / steps) ** 2) for i in range(CURVE_POINTS)}) if losses else ()
-    return tuple((i + 1, losses[i]) for i in chosen)
