@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 # Where each public name lives. The imports below are for type checkers and editors;
 # `tests/unit/test_exported.py` compares the two.
 _HOMES = {
+    "unstale.check": ("ConversionCheck", "check_conversion"),
     "unstale.errors": ("UnstaleError",),
     "unstale.executors": ("Background", "Executor", "Inline", "OnRay", "Processes"),
     "unstale.inversion": ("Conversion", "InputSpec", "Inversion", "Surrogate", "convert"),
@@ -57,6 +58,7 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
+    from unstale.check import ConversionCheck, check_conversion
     from unstale.errors import UnstaleError
     from unstale.executors import Background, Executor, Inline, OnRay, Processes
     from unstale.inversion import Conversion, InputSpec, Inversion, Surrogate, convert
@@ -108,6 +110,7 @@ __all__ = [
     "Calibration",
     "Compensator",
     "Conversion",
+    "ConversionCheck",
     "Convert",
     "Drop",
     "Executor",
@@ -146,6 +149,7 @@ __all__ = [
     "UnstaleError",
     "Update",
     "chain",
+    "check_conversion",
     "check_model",
     "convert",
     "local_update",

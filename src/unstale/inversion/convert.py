@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from unstale.inversion.arithmetic import arithmetic
 from unstale.inversion.fit import fit_many
 from unstale.inversion.request import Conversion, Fit, Request, Sent, check_requests
 from unstale.inversion.settings import Inversion
@@ -160,7 +161,9 @@ def estimate_with(
     today = [SurrogateTraining(current, s, recipe) for (_, s), recipe in pairs]
     then = [SurrogateTraining(requests[i].base, s, recipe) for (i, s), recipe in pairs]
     batches = [list(others), today, then if settings.residual else []]
-    aside, estimates, explained = _train_batches(model, batches, current, settings.at_once)
+    device = next(iter(current.values())).device
+    with arithmetic(device, settings.precision):
+        aside, estimates, explained = _train_batches(model, batches, device, settings.at_once)
     if settings.residual:
         estimates = [
             with_residual(estimate, part, requests[i].delta)
@@ -177,7 +180,7 @@ def estimate_with(
 def _train_batches(
     model: nn.Module,
     batches: Sequence[Sequence[SurrogateTraining]],
-    current: Params,
+    device: torch.device,
     at_once: int,
 ) -> list[list[dict[str, Tensor]]]:
     """Return what each training of each batch changes.
@@ -185,7 +188,7 @@ def _train_batches(
     A GPU trains all batches as one, which takes no longer than one of them. On a CPU that saves
     nothing, and trained apart no batch changes the rounding of another.
     """
-    if next(iter(current.values())).device.type == "cpu":
+    if device.type == "cpu":
         return [train_surrogates(model, batch, at_once) for batch in batches]
     changes = train_surrogates(model, [each for batch in batches for each in batch], at_once)
     ends = list(itertools.accumulate(map(len, batches), initial=0))

@@ -1,16 +1,20 @@
 """Settings of the inversion, and presets of them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from unstale.errors import ConfigError, UnknownNameError
+from unstale.inversion.arithmetic import PRECISIONS
 from unstale.inversion.objective import terms_of
+from unstale.inversion.paths import PATHS
+from unstale.inversion.recipe import surrogate_recipe
 from unstale.inversion.schedules import schedule_of
 from unstale.inversion.surrogate import start_of
 from unstale.inversion.target import check_rate
 from unstale.training.local import LocalSpec
 
 OPTIMIZERS = ("adam", "signed")
+_NAMES = {"optimizer": OPTIMIZERS, "path": PATHS, "precision": PRECISIONS}
 
 # The settings grouped by theme, as the documentation and the command line show them. A test
 # compares this with the fields.
@@ -23,7 +27,7 @@ THEMES: dict[str, tuple[str, ...]] = {
         "noise",
         "bounded",
     ),
-    "what is fitted": ("objective", "sparsity", "history", "tv"),
+    "what is fitted": ("objective", "sparsity", "history", "tv", "adam_eps"),
     "the optimizer": (
         "optimizer",
         "lr",
@@ -43,7 +47,7 @@ THEMES: dict[str, tuple[str, ...]] = {
         "max_seconds",
     ),
     "what is trusted": ("restart_loss", "max_loss", "residual"),
-    "batching": ("at_once",),
+    "speed and memory": ("updates_per_iteration", "path", "max_steps", "precision", "at_once"),
 }
 
 
@@ -55,17 +59,18 @@ class Inversion:
 
     Memory, for each client that is fitted at the same time: the autograd graphs of h·k
     local steps, and 2·h·w floats and h·w booleans, where h is `history`, k the number of
-    local steps and w the number of weights.
+    local steps and w the number of weights. With the path `along` it is the graphs of h local
+    steps; and h·k·w floats if clients use Adam.
 
     Example:
         >>> Inversion().num_samples(450)
         128
-        >>> Inversion(max_samples=400).num_samples(450)
+        >>> Inversion(max_samples=400, sample_share=0.5).num_samples(450)
         225
     """
 
     # --- the surrogate
-    sample_share: float = 0.5
+    sample_share: float = 1.0
     """Size of the surrogate, as a share of the client's `num_examples`."""
     min_samples: int = 16
     """The smallest number of samples in a surrogate."""
@@ -91,6 +96,9 @@ class Inversion:
     started from once."""
     tv: float = 0.0
     """Weight of the total variation of the inputs in the objective; 0 for none."""
+    adam_eps: float = 1e-3
+    """Least constant in the denominator of Adam when a surrogate is trained, if clients use Adam:
+    see `unstale.inversion.recipe`. 0 trains it exactly as clients do."""
     # --- the optimizer
     optimizer: str = "adam"
     """`adam`, or `signed`: Adam on the sign of the gradient."""
@@ -135,7 +143,20 @@ class Inversion:
     """Whether the unexplained part of the update is added to the estimate:
     U(w_t) + β·(Δ − U(w_0)), where U(w) is the surrogate's update from weights w; see
     `with_residual`."""
-    # --- batching
+    # --- speed and memory
+    updates_per_iteration: int = 1
+    """How many of the `history` updates each iteration of a fit looks at, in turn: time and memory
+    of an iteration grow with it."""
+    path: str = "auto"
+    """How a fit is differentiated: `exact` (through the trained weights; memory grows with the
+    number of local steps), `along` (at the weights as they are; one step's memory), or `auto`:
+    `exact` up to 10 local steps, `along` above."""
+    max_steps: int | None = None
+    """Maximum local steps of a surrogate: a longer recipe is run in this many, with a larger
+    learning rate, and larger batches if it has any; no limit if not given."""
+    precision: str = "float32"
+    """Arithmetic of matrix products and convolutions on a GPU: `float32`, or `tf32`
+    (TensorFloat-32, faster on NVIDIA's Ampere and later)."""
     at_once: int = 16
     """Maximum number of clients fitted in one batch; bounds the memory."""
 
@@ -151,6 +172,7 @@ class Inversion:
             "warm_iterations",
             "warm_min_iterations",
             "history",
+            "updates_per_iteration",
             "at_once",
         ):
             value = getattr(self, name)
@@ -160,7 +182,15 @@ class Inversion:
         for name in ("lr", "label_lr", "warm_lr", "max_loss"):
             value = getattr(self, name)
             require(0 < value < float("inf"), f"`{name}` should be above 0 and finite", value)
-        for name in ("noise", "tv", "tolerance", "restart_loss", "good_loss", "shrink_steps_below"):
+        for name in (
+            "adam_eps",
+            "noise",
+            "tv",
+            "tolerance",
+            "restart_loss",
+            "good_loss",
+            "shrink_steps_below",
+        ):
             value = getattr(self, name)
             require(0 <= value < float("inf"), f"`{name}` should be at least 0 and finite", value)
         require(
@@ -173,12 +203,18 @@ class Inversion:
             value = getattr(self, name)
             require(type(value) is int and value >= 0, f"`{name}` should be an integer ≥ 0", value)
         require(
+            self.max_steps is None or (type(self.max_steps) is int and self.max_steps > 0),
+            "`max_steps` should be a positive integer",
+            self.max_steps,
+        )
+        require(
             self.max_seconds is None or self.max_seconds > 0,
             "`max_seconds` should be above 0",
             self.max_seconds,
         )
-        if self.optimizer not in OPTIMIZERS:
-            raise UnknownNameError("Inversion: `optimizer`", self.optimizer, OPTIMIZERS)
+        for name, known in _NAMES.items():
+            if getattr(self, name) not in known:
+                raise UnknownNameError(f"Inversion: `{name}`", getattr(self, name), known)
         terms_of(self.objective)
         schedule_of(self.schedule)
         start_of(self.start)
@@ -192,15 +228,12 @@ class Inversion:
     def local_for(self, local: LocalSpec, num_examples: int) -> LocalSpec:
         """Return the training recipe for the client's surrogate.
 
-        The number of steps stays the client's. The batch size shrinks in proportion to the
-        surrogate, so that each sample is used as often as a sample of the client.
+        The number of steps stays the client's, up to `max_steps`; a longer recipe is shortened
+        (`unstale.inversion.recipe`). The batch size shrinks in proportion to the surrogate, so
+        that each sample is used as often as a sample of the client.
         """
-        steps = local.num_steps(num_examples)
-        if local.batch_size is None or local.batch_size >= num_examples:
-            return replace(local, epochs=None, steps=steps, batch_size=None)
-        batches = -(-num_examples // local.batch_size)
-        size = -(-self.num_samples(num_examples) // batches)
-        return replace(local, epochs=None, steps=steps, batch_size=size)
+        samples = self.num_samples(num_examples)
+        return surrogate_recipe(local, num_examples, samples, self.max_steps, self.adam_eps)
 
 
 # The settings of the authors' code.
@@ -221,12 +254,14 @@ _PAPER: dict[str, Any] = {
     "sparsity": 0.0,
     "history": 1,
     "tv": 0.0,
+    "adam_eps": 0.0,
+    "sample_share": 0.5,
     "patience": 0,
     "restart_loss": 0.0,
     "max_loss": 0.9,
     "residual": False,
 }
-# Better estimates for several times the time and memory.
+# Better estimates for more time and memory.
 _THOROUGH: dict[str, Any] = {"history": 4, "max_samples": 225, "warm_iterations": 50}
 PRESETS: dict[str, dict[str, Any]] = {"default": {}, "paper": _PAPER, "thorough": _THOROUGH}
 
@@ -235,7 +270,7 @@ def preset(name: str, **changes: Any) -> Inversion:
     """Return the settings of a preset.
 
     Args:
-        name: `default`; `thorough` (more samples and iterations, fitted to four updates); or
+        name: `default`; `thorough` (more samples and iterations); or
             `paper` (as the authors' code: signed Adam, L1, Gaussian start, one update).
         changes: Fields to set differently, such as `iterations=500`.
 

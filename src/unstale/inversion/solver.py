@@ -7,13 +7,14 @@ losses now and then, cuts the steps of clients on a plateau and stops those that
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
 
+from unstale.inversion.arithmetic import arithmetic
 from unstale.inversion.descent import Descent, SolverState, initial_state
 from unstale.inversion.objective import terms_of
 from unstale.inversion.settings import Inversion
@@ -89,7 +90,7 @@ def solve(
     key = (local, inputs, replace(settings, max_seconds=None))
     counts = [0] * len(starts)
     failure = ""
-    with _repeatable(device), ExitStack() as held:
+    with arithmetic(device, settings.precision), ExitStack() as held:
         try:
             graph = held.enter_context(GRAPHS.borrow(model, key, descent, state))
             if graph is not None:
@@ -165,7 +166,7 @@ def _ensure_works(descent: Descent, state: SolverState, plain: Unroll) -> None:
     """Go over to the plain form where the model has a layer that `vmap` refuses."""
     try:
         with torch.no_grad():
-            descent.losses(state, state.rows)
+            descent.unroll(descent.trainings(state, state.rows))
     except RuntimeError as error:
         log.info("One client at a time, since not batched: %s", error)
         descent.unroll = plain
@@ -190,17 +191,3 @@ def _results(
         losses = tuple(curves[c][:count])
         results.append(Result(surrogate, best[c], losses, not reason, reason))
     return results
-
-
-@contextmanager
-def _repeatable(device: torch.device) -> Iterator[None]:
-    """Have cuDNN choose kernels that give the same numbers every time."""
-    if device.type != "cuda":
-        yield
-        return
-    before = torch.backends.cudnn.deterministic
-    torch.backends.cudnn.deterministic = True
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.deterministic = before

@@ -6,23 +6,47 @@ after the other with plain autograd is faster there for images (LeNet: 1.2 times
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from unstale.params import Params
-from unstale.training.local import LocalSpec, local_update
+from unstale.training.local import GradientFn, LocalSpec, local_update, loss_gradient
+from unstale.training.losses import resolve_loss
 from unstale.training.model_checks import trainable_names
 from unstale.training.vectorised import StackedClients, StackedTraining, ordered_batches
-
-# Stacked trainings -> what each changes [trainings, entries], trained parameters in order
-Unroll = Callable[[StackedClients], Tensor]
 
 # Measured on a CPU: plain autograd is the faster below this many trainings, and from this
 # many numbers in one training's inputs on (LeNet's 16 images; cnn1d's 16 windows are below).
 _WORTH_BATCHING = 3
 _WORTH_A_LOOP = 12_500
+
+
+class Unroll(Protocol):
+    """One form of the training of surrogates, by one recipe."""
+
+    @property
+    def local(self) -> LocalSpec:
+        """The recipe."""
+        ...
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parameters that are trained, in the order of their entries in a change."""
+        ...
+
+    def __call__(self, trainings: StackedClients) -> Tensor:
+        """Return what each training changes `[trainings, entries]`, differentiably."""
+        ...
+
+    def step_gradient(self, buffers: Params) -> GradientFn:
+        """Return the gradient of one step's loss for stacked weights and batches.
+
+        It can be differentiated with respect to the batch, not the weights.
+        """
+        ...
 
 
 def unroller(
@@ -46,33 +70,75 @@ def pays_to_batch(shape: Sequence[int], device: torch.device) -> bool:
 
 
 def one_by_one(model: nn.Module, local: LocalSpec) -> Unroll:
-    """Return the form that calls `local_update` for each training.
-
-    That takes buffers from the model and batches from the recipe itself.
-    """
-    names = trainable_names(model)
-
-    def unroll(trainings: StackedClients) -> Tensor:
-        rows = []
-        for i in range(len(trainings.x)):
-            start = {n: w[i] for n, w in trainings.weights.items()}
-            delta = local_update(model, start, trainings.x[i], trainings.y[i], local)
-            rows.append(torch.cat([delta[n].reshape(-1) for n in names]))
-        return torch.stack(rows)
-
-    return unroll
+    """Return the form that trains one surrogate after the other with plain autograd."""
+    return _OneByOne(model, local)
 
 
 def batched(model: nn.Module, local: LocalSpec) -> Unroll:
     """Return the form that trains all at once (`unstale.training.vectorised`)."""
-    names = trainable_names(model)
-    train = StackedTraining(model, local)
+    return _Batched(model, local)
 
-    def unroll(trainings: StackedClients) -> Tensor:
-        trained, weights = train(trainings), trainings.weights
-        return torch.cat([(trained[n] - weights[n]).flatten(1) for n in names], dim=1)
 
-    return unroll
+class _OneByOne:
+    """Calls `local_update` for each training.
+
+    That takes buffers from the model and batches from the recipe itself.
+    """
+
+    def __init__(self, model: nn.Module, local: LocalSpec) -> None:
+        self.local = local
+        self.names = trainable_names(model)
+        self._model = model
+
+    def __call__(self, trainings: StackedClients) -> Tensor:
+        rows = []
+        for i in range(len(trainings.x)):
+            start = {n: w[i] for n, w in trainings.weights.items()}
+            delta = local_update(self._model, start, trainings.x[i], trainings.y[i], self.local)
+            rows.append(torch.cat([delta[n].reshape(-1) for n in self.names]))
+        return torch.stack(rows)
+
+    def step_gradient(self, buffers: Params) -> GradientFn:
+        loss_fn = resolve_loss(self.local.loss)
+
+        def gradient(current: Params, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+            found = []
+            for i in range(len(x)):
+                own = {n: p[i].detach().requires_grad_(n in self.names) for n, p in current.items()}
+                found.append(
+                    loss_gradient(
+                        self._model, loss_fn, self.names, own, buffers, x[i], y[i],
+                        create_graph=x.requires_grad or y.requires_grad,
+                    )
+                )  # fmt: skip
+            return {n: torch.stack([each[n] for each in found]) for n in self.names}
+
+        return gradient
+
+
+class _Batched:
+    """Trains all surrogates at once by `vmap`."""
+
+    def __init__(self, model: nn.Module, local: LocalSpec) -> None:
+        self.local = local
+        self.names = trainable_names(model)
+        self._training = StackedTraining(model, local)
+
+    def __call__(self, trainings: StackedClients) -> Tensor:
+        return flat_change(self._training(trainings), trainings.weights, self.names)
+
+    def step_gradient(self, buffers: Params) -> GradientFn:
+        gradient = self._training.step_gradient(buffers)
+
+        def at_fixed_weights(current: Params, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+            return gradient({n: p.detach() for n, p in current.items()}, x, y)
+
+        return at_fixed_weights
+
+
+def flat_change(trained: Params, start: Params, names: Sequence[str]) -> Tensor:
+    """Return `trained - start` of stacked trainings as `[trainings, entries]`."""
+    return torch.cat([(trained[n] - start[n]).flatten(1) for n in names], dim=1)
 
 
 def stacked(

@@ -14,12 +14,12 @@ from torch.func import functional_call
 
 from unstale.errors import ConfigError
 from unstale.params import Params, subtract
-from unstale.training.losses import resolve_loss
+from unstale.training.losses import Loss, resolve_loss
 from unstale.training.model_checks import SideEffectGuard, trainable_names
 from unstale.training.optimizers import optimizer_of
 from unstale.training.spec import LocalSpec
 
-__all__ = ["GradientFn", "LocalSpec", "fast_layout", "local_update", "train"]
+__all__ = ["GradientFn", "LocalSpec", "fast_layout", "local_update", "loss_gradient", "train"]
 
 # (weights, x, y) of one batch -> the gradient of the loss by name
 GradientFn = Callable[[Params, Tensor, Tensor], dict[str, Tensor]]
@@ -71,15 +71,10 @@ def local_update(
     def gradient(current: Params, xb: Tensor, yb: Tensor) -> dict[str, Tensor]:
         if not keep_graph:  # cut the history, so that memory stays that of one step
             current = {n: p.detach().requires_grad_(n in names) for n, p in current.items()}
-        with torch.enable_grad(), guard:
-            outputs = functional_call(model, {**current, **guard.buffers}, (fast_layout(xb),))
-            loss = loss_fn(outputs, yb)
-        wanted = [current[n] for n in names]
-        grads = torch.autograd.grad(loss, wanted, create_graph=keep_graph, allow_unused=True)
-        return {
-            n: torch.zeros_like(p) if g is None else g
-            for n, p, g in zip(names, wanted, grads, strict=True)
-        }
+        with guard:
+            return loss_gradient(
+                model, loss_fn, names, current, guard.buffers, xb, yb, create_graph=keep_graph
+            )
 
     start = dict(params)
     if keep_graph:  # autograd.grad needs leaves of the graph, not constants
@@ -89,6 +84,39 @@ def local_update(
         }
     trained = train(start, x, y, spec, gradient, names, spec.batches(len(x), generator))
     return subtract(trained, params)
+
+
+def loss_gradient(
+    model: nn.Module,
+    loss_fn: Loss,
+    names: tuple[str, ...],
+    weights: Params,
+    buffers: Params,
+    x: Tensor,
+    y: Tensor,
+    *,
+    create_graph: bool,
+) -> dict[str, Tensor]:
+    """Return the gradient of the loss on one batch, by name, with plain autograd.
+
+    Args:
+        model: The structure.
+        loss_fn: The loss.
+        names: The parameters whose gradients are wanted; they require a gradient.
+        weights: All weights, by name.
+        buffers: The model's buffers, by name.
+        x: Inputs.
+        y: Class indices or soft labels.
+        create_graph: Whether the result can be differentiated.
+    """
+    with torch.enable_grad():
+        loss = loss_fn(functional_call(model, {**weights, **buffers}, (fast_layout(x),)), y)
+    wanted = [weights[n] for n in names]
+    grads = torch.autograd.grad(loss, wanted, create_graph=create_graph, allow_unused=True)
+    return {
+        n: torch.zeros_like(p) if g is None else g
+        for n, p, g in zip(names, wanted, grads, strict=True)
+    }
 
 
 def train(

@@ -8,7 +8,8 @@ Everything that a training reads is in `StackedClients`, so that a CUDA graph of
 own every tensor.
 """
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from unstale.params import Params
-from unstale.training.local import train
+from unstale.training.local import GradientFn, train
 from unstale.training.losses import resolve_loss
 from unstale.training.model_checks import trainable_names
 from unstale.training.spec import LocalSpec
@@ -75,22 +76,48 @@ class StackedTraining:
 
     def __call__(self, clients: StackedClients) -> dict[str, Tensor]:
         """Return the trained weights `[clients, ...]`, by name."""
-        names, buffers = self._names, clients.buffers
-        count, samples = clients.x.shape[:2]
+        return train_stacked(clients, self._spec, self.step_gradient(clients.buffers), self._names)
+
+    def step_gradient(self, buffers: Params) -> GradientFn:
+        """Return the gradient of one step's loss for stacked weights and batches."""
 
         def gradient(current: Params, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-            trained = {n: current[n] for n in names}
+            trained = {n: current[n] for n in self._names}
             fixed = {n: p for n, p in current.items() if n not in trained}
             return dict(self._gradients(trained, fixed, buffers, x, y))
 
-        batches: Sequence[Tensor | None] = [
-            index if index.ndim == 2 else index.expand(count, -1) for index in clients.batches
-        ]
-        if not batches:
-            batches = [None] * self._spec.num_steps(samples)
-        return train(
-            clients.weights, clients.x, clients.y, self._spec, gradient, names, iter(batches)
-        )
+        return gradient
+
+
+def train_stacked(
+    clients: StackedClients, spec: LocalSpec, gradient: GradientFn, names: tuple[str, ...]
+) -> dict[str, Tensor]:
+    """Run the recipe's steps on stacked clients; return the trained weights by name.
+
+    Args:
+        clients: What is trained.
+        spec: The recipe.
+        gradient: Returns the gradients of one batch `[clients, ...]`, by name.
+        names: The parameters that are trained.
+    """
+    steps = len(clients.batches) or spec.num_steps(clients.x.shape[1])
+    left = iter(clients.batches)
+
+    def on_batch(current: Params, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        if (index := next(left, None)) is None:
+            return gradient(current, x, y)
+        return gradient(current, _batch(x, index), _batch(y, index))
+
+    whole: Iterator[Tensor | None] = itertools.repeat(None, steps)
+    return train(clients.weights, clients.x, clients.y, spec, on_batch, names, whole)
+
+
+def _batch(values: Tensor, index: Tensor) -> Tensor:
+    """Return the samples of one step `[clients, batch, ...]`."""
+    if index.ndim == 1:  # on a GPU its derivative is one addition; that of the other form sorts
+        return values.index_select(1, index)
+    client = torch.arange(len(index), device=index.device).unsqueeze(1)
+    return values[client, index]
 
 
 def shuffled_batches(

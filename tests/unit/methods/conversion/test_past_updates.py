@@ -12,6 +12,7 @@ from unstale.methods.conversion import convert_all, past_updates
 from unstale.methods.conversion.client_memory import latest
 from unstale.methods.watching import watched
 from unstale.params import scale, zeros_like
+from unstale.server.checkpoint import Checkpoints, load_tensors
 
 FEW = converting(iterations=4, warm_iterations=2, max_loss=10.0, history=3)
 EMPTY = {"clients": {}, "bases": {}}
@@ -241,3 +242,25 @@ def test_what_does_not_watch_keeps_its_state(world):
     assert watched(FEW, [], EMPTY, world.view(7)) is EMPTY
     single = changed(FEW, history=1)
     assert single.watch([world.update("s", 4)], EMPTY, world.view(7)) is EMPTY
+
+
+# --- saved -------------------------------------------------------------------------------
+
+
+def test_a_saved_state_has_each_base_once_and_goes_on_to_the_bit(world, tmp_path):
+    method = us.switch_back(FEW)
+    state = method.init()
+    for base, now in ((1, 4), (3, 6)):
+        arrivals = [world.update("s", base), world.update("t", base)]
+        state = method.apply(arrivals, state, world.view(now)).state
+    assert list(state["inner"]["bases"]) == ["1", "3"]
+    path = Checkpoints(tmp_path).write(state, {})
+    # For each of four parameters: two bases, and of each of two clients two past updates and an
+    # estimate. The stale update beside that is one of the past ones. Besides, two surrogates.
+    assert len(load_tensors(path.with_suffix(".safetensors"))) == 4 * (2 + 2 * (2 + 1)) + 2 * 2
+    loaded = Checkpoints(tmp_path).read()[0]
+    arrivals = [world.update("s", 7), world.update("t", 6)]
+    on, again = (method.apply(arrivals, known, world.view(9)) for known in (state, loaded))
+    for one, other in zip(on.updates, again.updates, strict=True):
+        assert all(torch.equal(d, other.delta[n]) for n, d in one.delta.items())
+    assert list(again.state["inner"]["bases"]) == ["3", "6", "7"]
