@@ -9,7 +9,7 @@ from unstale.inversion.objective import terms_of
 from unstale.inversion.paths import PATHS
 from unstale.inversion.recipe import surrogate_recipe
 from unstale.inversion.schedules import schedule_of
-from unstale.inversion.surrogate import start_of
+from unstale.inversion.surrogate import starts_of
 from unstale.inversion.target import check_rate
 from unstale.training.local import LocalSpec
 
@@ -24,6 +24,8 @@ THEMES: dict[str, tuple[str, ...]] = {
         "min_samples",
         "max_samples",
         "start",
+        "trial_iterations",
+        "trial_margin",
         "noise",
         "bounded",
     ),
@@ -76,9 +78,17 @@ class Inversion:
     """The smallest number of samples in a surrogate."""
     max_samples: int = 128
     """The largest number of samples in a surrogate."""
-    start: str = "grey"
-    """Initial inputs of a client's first surrogate: `grey` (`InputSpec.middle`), `halfway` (the
-    midpoint of the bounds) or `zeros`, each plus `noise`, or `gaussian` (unit Gaussian)."""
+    start: str = "auto"
+    """Initial inputs and labels of a client's first surrogate: `grey` (`InputSpec.middle`),
+    `halfway` (the midpoint of the bounds) or `zeros`, each plus `noise`, `classes` (smooth
+    patterns, each sample favouring a class), `gaussian` (unit Gaussian), or several joined by
+    `+`, which are all tried; `borrowed` among them is the surrogate of a client with a similar
+    update. `auto` is `grey+classes+gaussian+borrowed`."""
+    trial_iterations: int = 20
+    """If there are several starts: the iterations after which one of them is chosen. It is
+    fitted for the rest of `iterations`, and the others are dropped."""
+    trial_margin: float = 1.3
+    """The first start is chosen unless its loss is above this many times the least one's."""
     noise: float = 0.05
     """Standard deviation of the noise in the initial inputs, as a share of their range."""
     bounded: bool = True
@@ -168,6 +178,7 @@ class Inversion:
         for name in (
             "min_samples",
             "max_samples",
+            "trial_iterations",
             "iterations",
             "warm_iterations",
             "warm_min_iterations",
@@ -198,6 +209,11 @@ class Inversion:
             "`min_samples` should not be above `max_samples`",
             (self.min_samples, self.max_samples),
         )
+        require(
+            1 <= self.trial_margin < float("inf"),
+            "`trial_margin` should be at least 1 and finite",
+            self.trial_margin,
+        )
         require(0 < self.sample_share <= 1, "`sample_share` should be in (0, 1]", self.sample_share)
         for name in ("patience", "max_lr_cuts"):
             value = getattr(self, name)
@@ -217,7 +233,7 @@ class Inversion:
                 raise UnknownNameError(f"Inversion: `{name}`", getattr(self, name), known)
         terms_of(self.objective)
         schedule_of(self.schedule)
-        start_of(self.start)
+        starts_of(self.start)
         check_rate(self.sparsity)
 
     def num_samples(self, num_examples: int) -> int:
