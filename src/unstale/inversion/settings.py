@@ -25,7 +25,7 @@ THEMES: dict[str, tuple[str, ...]] = {
         "max_samples",
         "start",
         "trial_iterations",
-        "trial_margin",
+        "trial_loss",
         "noise",
         "bounded",
     ),
@@ -87,8 +87,9 @@ class Inversion:
     trial_iterations: int = 20
     """If there are several starts: the iterations after which one of them is chosen. It is
     fitted for the rest of `iterations`, and the others are dropped."""
-    trial_margin: float = 1.3
-    """The first start is chosen unless its loss is above this many times the least one's."""
+    trial_loss: float = 0.5
+    """The first of several starts is chosen if its loss (per term of the objective) is then at
+    most this, or at most 1.3 times the least one's; otherwise the one of the least loss."""
     noise: float = 0.05
     """Standard deviation of the noise in the initial inputs, as a share of their range."""
     bounded: bool = True
@@ -198,6 +199,7 @@ class Inversion:
             "noise",
             "tv",
             "tolerance",
+            "trial_loss",
             "restart_loss",
             "good_loss",
             "shrink_steps_below",
@@ -208,11 +210,6 @@ class Inversion:
             self.min_samples <= self.max_samples,
             "`min_samples` should not be above `max_samples`",
             (self.min_samples, self.max_samples),
-        )
-        require(
-            1 <= self.trial_margin < float("inf"),
-            "`trial_margin` should be at least 1 and finite",
-            self.trial_margin,
         )
         require(0 < self.sample_share <= 1, "`sample_share` should be in (0, 1]", self.sample_share)
         for name in ("patience", "max_lr_cuts"):

@@ -3,7 +3,7 @@
 The starts of all clients are rows of the same batches, since the solver fits every row on
 its own. A client's first start is preferred: many data sets explain one update, and the
 plain one often carries over to other weights better than one with a smaller loss. It is
-given up where it is clearly behind, as where a smooth network keeps all its samples alike.
+given up only where it stalls, as where a smooth network keeps all its samples alike.
 """
 
 import math
@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from torch import nn
 
+from unstale.inversion.objective import terms_of
 from unstale.inversion.request import Request
 from unstale.inversion.settings import Inversion
 from unstale.inversion.solver import Result, solve
@@ -30,6 +31,8 @@ from unstale.training.local import LocalSpec
 
 # The share of a client's time that its trial may take, where time is limited.
 _SHARE_OF_TIME = 0.5
+# A first start whose loss is at most this many times the least one's is not given up.
+_NOT_FAR = 1.3
 
 
 def cold_starts(request: Request, inputs: InputSpec, settings: Inversion) -> list[Surrogate]:
@@ -49,18 +52,21 @@ def cold_starts(request: Request, inputs: InputSpec, settings: Inversion) -> lis
     return starts
 
 
-def chosen(losses: Sequence[float], margin: float) -> int:
-    """Return which start goes on: the first, unless its loss is above `margin` times the least.
+def chosen(losses: Sequence[float], enough: float) -> int:
+    """Return which start goes on after the trial.
+
+    The first, if its loss is at most `enough` or not far above the least; else the one of the
+    least loss. A loss that is not finite counts as infinite.
 
     Example:
-        >>> chosen([0.5, 0.4, 0.6], margin=1.3)
+        >>> chosen([0.4, 0.2, 0.3], enough=0.5)
         0
-        >>> chosen([0.9, 0.4, 0.6], margin=1.3)
+        >>> chosen([0.9, 0.2, 0.3], enough=0.5)
         1
     """
     known = [loss if math.isfinite(loss) else math.inf for loss in losses]
     least = min(known)
-    return 0 if known[0] <= margin * least else known.index(least)
+    return 0 if known[0] <= max(enough, _NOT_FAR * least) else known.index(least)
 
 
 def solve_cold(
@@ -130,7 +136,8 @@ def _try_starts(
         )
         for (c, _), result in zip(batch, found, strict=True):
             results[c].append(result)
-    return [each[chosen([r.loss for r in each], settings.trial_margin)] for each in results]
+    enough = settings.trial_loss * len(terms_of(settings.objective))
+    return [each[chosen([r.loss for r in each], enough)] for each in results]
 
 
 def _rest(settings: Inversion, spent: float) -> Inversion | None:
