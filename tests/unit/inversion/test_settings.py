@@ -21,6 +21,11 @@ from unstale.inversion import Inversion, preset
         ({"sparsity": 1.0}, "sparsity"),
         ({"sample_share": 0.0}, "`sample_share`"),
         ({"max_seconds": 0.0}, "`max_seconds`"),
+        ({"trial_iterations": 0}, "`trial_iterations` should be a positive integer"),
+        ({"trial_loss": -1.0}, "`trial_loss`"),
+        ({"start": "borrowed"}, "every client has"),
+        ({"start": "borrowed+grey"}, "every client has"),
+        ({"start": "grey+grey"}, "once each"),
     ],
 )
 def test_bad_settings_are_refused(fields, message):
@@ -30,7 +35,14 @@ def test_bad_settings_are_refused(fields, message):
 
 @pytest.mark.parametrize(
     "fields",
-    [{"objective": "l3"}, {"optimizer": "adm"}, {"start": "gray"}, {"schedule": "cos"}],
+    [
+        {"objective": "l3"},
+        {"optimizer": "adm"},
+        {"start": "gray"},
+        {"schedule": "cos"},
+        {"start": "grey+gausian"},
+        {"start": ""},
+    ],
 )
 def test_unknown_names_are_refused(fields):
     with pytest.raises(UnknownNameError):
