@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from unstale.inversion import Inversion, preset
-from unstale.methods import Compensator, ConvertAll, FirstOrder
+from unstale.methods import Calibration, Compensator, ConvertAll, FirstOrder
 
 SPARSITY = (0, 50, 80, 90, 95, 99)
 
@@ -19,6 +19,7 @@ METHODS: dict[str, Compensator] = {
     # Every late update is converted, unique or not, so that each is judged.
     "default": ConvertAll(),
     "first_order": FirstOrder(),
+    "uncalibrated": ConvertAll(calibration=Calibration(enabled=False)),
     "one_update": ConvertAll(Inversion(history=1)),
     "thorough": ConvertAll(preset("thorough")),
     "paper": ConvertAll(preset("paper")),
