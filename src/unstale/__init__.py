@@ -20,6 +20,7 @@ _HOMES = {
     "unstale.methods": (
         "Aggregator",
         "Budget",
+        "Calibration",
         "Compensator",
         "Convert",
         "Drop",
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from unstale.methods import (
         Aggregator,
         Budget,
+        Calibration,
         Compensator,
         Convert,
         Drop,
@@ -105,6 +107,7 @@ __all__ = [
     "Aggregator",
     "Background",
     "Budget",
+    "Calibration",
     "Compensator",
     "Conversion",
     "ConversionCheck",

@@ -144,16 +144,17 @@ def run_trial(
             for client, delta in zip(trial.slow, sent.pop(base, ()), strict=False)
         ]
         arrived = [*_fresh(trial, version, clients, truth), *late]
-        view = ServerView(
-            version,
-            params,
-            history.get,
-            local,
-            generator(trial.seed, "server", version),
-            kept_versions=frozenset(history),
-            tools=tools,
-        )
         for label, compensator in compensators.items():
+            view = ServerView(
+                version,
+                params,
+                history.get,
+                local,
+                # Of its own: what others draw should not change what it draws.
+                generator(trial.seed, "server", version),
+                kept_versions=frozenset(history),
+                tools=tools,
+            )
             with _Watch(params) as watch:
                 outcome = compensator.apply(arrived, states[label], view)
             states[label] = outcome.state

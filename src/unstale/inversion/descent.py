@@ -183,7 +183,7 @@ class Descent:
         weights = state.weights
         if turn is not None:
             weights = {
-                n: w.unflatten(0, (clients, updates)).index_select(1, turn).flatten(0, 1)
+                n: w.view(clients, updates, *w.shape[1:]).index_select(1, turn).flatten(0, 1)
                 for n, w in weights.items()
             }
             updates = len(turn)

@@ -9,6 +9,11 @@ $$ \eta\,D(k), \qquad D(k) = \sum_{i=1}^{k} \frac{1 - m^i}{1 - m}, $$
 
 so η is multiplied by D(k) / D(k'). Adam's steps have about the size of its learning rate,
 which is multiplied by k / k'.
+
+Adam divides each entry of the gradient by its own size, so that an entry whose gradient is
+nearly zero moves as far as any other, in a direction of chance. No surrogate reproduces that,
+and one that tries carries over badly. A larger constant in the denominator lets such entries
+rest.
 """
 
 import math
@@ -18,7 +23,11 @@ from unstale.training.spec import LocalSpec
 
 
 def surrogate_recipe(
-    local: LocalSpec, num_examples: int, samples: int, max_steps: int | None = None
+    local: LocalSpec,
+    num_examples: int,
+    samples: int,
+    max_steps: int | None = None,
+    adam_eps: float = 0.0,
 ) -> LocalSpec:
     """Return the recipe for a surrogate of `samples` samples.
 
@@ -27,6 +36,7 @@ def surrogate_recipe(
         num_examples: How many examples the client trained on.
         samples: How many the surrogate has.
         max_steps: The most steps; a longer recipe is run in so many.
+        adam_eps: The least constant in Adam's denominator, if the client runs Adam.
 
     Example:
         >>> client = LocalSpec(lr=0.01, epochs=5, batch_size=20)  # 30 steps on 120 examples
@@ -34,6 +44,8 @@ def surrogate_recipe(
         >>> short.steps, short.batch_size, short.lr  # 3 batches a pass, 5 passes
         (15, 20, 0.02)
     """
+    if local.optimizer == "adam":
+        local = replace(local, eps=max(local.eps, adam_eps))
     steps = local.num_steps(num_examples)
     size = _batch_size(local, num_examples, samples)
     if max_steps is None or steps <= max_steps:

@@ -75,6 +75,9 @@ class Conversion:
     """Why it is not."""
     warm: bool = False
     """Whether the fit started from the client's last surrogate."""
+    explained: dict[str, Tensor] | None = None
+    """What training the surrogate from the update's own base changes; None where `ok` is false
+    or `Inversion.residual` is off, which does not need it."""
 
     @property
     def iterations(self) -> int:

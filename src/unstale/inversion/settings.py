@@ -27,7 +27,7 @@ THEMES: dict[str, tuple[str, ...]] = {
         "noise",
         "bounded",
     ),
-    "what is fitted": ("objective", "sparsity", "history", "tv"),
+    "what is fitted": ("objective", "sparsity", "history", "tv", "adam_eps"),
     "the optimizer": (
         "optimizer",
         "lr",
@@ -65,12 +65,12 @@ class Inversion:
     Example:
         >>> Inversion().num_samples(450)
         128
-        >>> Inversion(max_samples=400).num_samples(450)
+        >>> Inversion(max_samples=400, sample_share=0.5).num_samples(450)
         225
     """
 
     # --- the surrogate
-    sample_share: float = 0.5
+    sample_share: float = 1.0
     """Size of the surrogate, as a share of the client's `num_examples`."""
     min_samples: int = 16
     """The smallest number of samples in a surrogate."""
@@ -96,6 +96,9 @@ class Inversion:
     started from once."""
     tv: float = 0.0
     """Weight of the total variation of the inputs in the objective; 0 for none."""
+    adam_eps: float = 1e-3
+    """Least constant in the denominator of Adam when a surrogate is trained, if clients use Adam:
+    see `unstale.inversion.recipe`. 0 trains it exactly as clients do."""
     # --- the optimizer
     optimizer: str = "adam"
     """`adam`, or `signed`: Adam on the sign of the gradient."""
@@ -179,7 +182,15 @@ class Inversion:
         for name in ("lr", "label_lr", "warm_lr", "max_loss"):
             value = getattr(self, name)
             require(0 < value < float("inf"), f"`{name}` should be above 0 and finite", value)
-        for name in ("noise", "tv", "tolerance", "restart_loss", "good_loss", "shrink_steps_below"):
+        for name in (
+            "adam_eps",
+            "noise",
+            "tv",
+            "tolerance",
+            "restart_loss",
+            "good_loss",
+            "shrink_steps_below",
+        ):
             value = getattr(self, name)
             require(0 <= value < float("inf"), f"`{name}` should be at least 0 and finite", value)
         require(
@@ -221,7 +232,8 @@ class Inversion:
         (`unstale.inversion.recipe`). The batch size shrinks in proportion to the surrogate, so
         that each sample is used as often as a sample of the client.
         """
-        return surrogate_recipe(local, num_examples, self.num_samples(num_examples), self.max_steps)
+        samples = self.num_samples(num_examples)
+        return surrogate_recipe(local, num_examples, samples, self.max_steps, self.adam_eps)
 
 
 # The settings of the authors' code.
@@ -242,6 +254,8 @@ _PAPER: dict[str, Any] = {
     "sparsity": 0.0,
     "history": 1,
     "tv": 0.0,
+    "adam_eps": 0.0,
+    "sample_share": 0.5,
     "patience": 0,
     "restart_loss": 0.0,
     "max_loss": 0.9,

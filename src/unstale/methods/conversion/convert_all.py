@@ -1,36 +1,47 @@
 """Conversion of all stale updates of a round, without selection or switching back.
 
-It also stands in for absent clients that have a surrogate (`stand_ins.py`), and remembers the
-last updates of slow clients, converted or not (`past_updates.py`).
+It also stands in for absent clients that have a surrogate (`stand_ins.py`), remembers the
+last updates of slow clients, converted or not (`past_updates.py`), and learns how far estimates
+can be trusted (`calibrating.py`).
 """
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-
-from torch import nn
 
 from unstale.errors import ConfigError
 from unstale.executors import WorkerError
-from unstale.inversion import Conversion, InputSpec, Inversion, Request, Surrogate, estimate_with
+from unstale.inversion import (
+    Conversion,
+    Fit,
+    Inversion,
+    Request,
+    Surrogate,
+    estimate_with,
+)
 from unstale.methods.base import check_fallback, fall_back
-from unstale.methods.conversion import client_memory, past_updates, stand_ins
+from unstale.methods.conversion import calibrating, client_memory, past_updates, stand_ins
+from unstale.methods.conversion.candidates import inversion_of
 from unstale.methods.conversion.converted import converted
-from unstale.methods.conversion.parallel import fit_parallel
+from unstale.methods.conversion.parallel import fit_parallel, needed
 from unstale.methods.conversion.prefit import FitJob
 from unstale.methods.conversion.selection import Treated, prefit_of, select
-from unstale.methods.conversion.settings import Budget, StandIn
+from unstale.methods.conversion.settings import Budget, Calibration, StandIn
 from unstale.params import norm
 from unstale.seeding import derive
 from unstale.updates import Outcome, ServerView, State, Update
+
+# A fit of a round: the index of the update that is converted, or client and candidate of a probe.
+Asked = int | tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class ConvertAll:
     """Converts every stale update whose base version is still kept, a round in one batch.
 
-    If a fit fails or its estimate is not trusted (`max_growth`), the stale update is used
-    unchanged and a note gives the reason.
+    What is used lies between the stale update and the estimate, as far as earlier estimates
+    proved right (`calibration`). If a fit fails or its estimate is absurd (`max_growth`), the
+    stale update is used unchanged and a note gives the reason.
 
     Memory, for each of at most `budget.max_clients` clients: a surrogate of up to
     `inversion.max_samples` samples and, with `inversion.history` = h, its last h−1 stale
@@ -46,6 +57,8 @@ class ConvertAll:
     """How surrogates are fitted."""
     stand_in: StandIn = field(default_factory=StandIn)
     """When the server stands in for a client that is at work or away."""
+    calibration: Calibration = field(default_factory=Calibration)
+    """How far estimates are trusted."""
     budget: Budget = field(default_factory=Budget)
     """Limits on the time and memory of conversions."""
     warm_start: bool = True
@@ -77,55 +90,104 @@ class ConvertAll:
         """Convert the stale updates of a round, and stand in for absent clients."""
         late = [i for i, u in enumerate(updates) if u.staleness(view.version) > 0]
         planned = stand_ins.plan(updates, state["clients"], view, self.stand_in)
-        if not (late or planned):
-            return Outcome(tuple(updates), state)
-        model, inputs = _needed(view)
+        begun = calibrating.begin(updates, state, view, self.calibration, self.inversion)
+        probing = begun.probing
+        if not (late or planned or probing):
+            return Outcome(tuple(updates), begun.kept(state), begun.notes)
+        model, _ = needed(view)
         # 1. Select the updates to convert.
         ahead = {i: made for i in late if (made := prefit_of(updates[i], view)) is not None}
         most = self.budget.max_conversions
         known, treated = select(updates, late, ahead, view, most=most, fallback=self.fallback)
-        # 2. Fit a surrogate to each.
+        # 2. Fit a surrogate to each, and to the updates of probes.
         requests = {
             i: self._request(pair, known.values(), state, view)
             for i, pair in known.items()
             if i not in ahead and i not in treated
         }
-        seconds = self.budget.round_seconds
         fits = {i: made.fit for i, made in ahead.items()}
+        probed: dict[tuple[str, str], Fit] = {}
         try:
-            fits |= zip(
-                requests,
-                fit_parallel(list(requests.values()), model, inputs, self.inversion, view, seconds),
-                strict=True,
-            )
+            found = self._fit(requests, probing.fits, begun.by, view)
+            fits |= {i: found[i] for i in requests}
+            probed = {key: found[key] for key in probing.fits}
         except WorkerError as error:
             treated |= {i: fall_back(updates[i], "keep", str(error)) for i in requests}
         requests |= {i: made.request for i, made in ahead.items()}
         # 3. Train all surrogates of the round together.
+        standing = planned.trainings(state["clients"], view, self.inversion)
         conversions, changes = estimate_with(
             model,
             [requests[i] for i in sorted(fits)],
             [fits[i] for i in sorted(fits)],
-            planned.trainings(state["clients"], view, self.inversion),
+            [*standing, *probing.trainings(probed, view, self.inversion)],
             current=view.params,
             local=view.local,
             settings=self.inversion,
         )
-        # 4. Use the estimates that can be trusted, and update the state.
-        done = stand_ins.conclude(planned, changes, state["clients"], view, self.max_growth)
+        # 4. Use the estimates as far as they can be trusted, and update the state.
+        stood, of_probes = changes[: len(standing)], changes[len(standing) :]
+        done = stand_ins.conclude(planned, stood, state["clients"], view, self.max_growth)
+        checks = zip(planned.checks, stood[len(planned.weights) :], strict=True)
+        book, notes = calibrating.conclude(
+            begun,
+            probed,
+            of_probes,
+            [(update, change) for (update, _), change in checks],
+            view,
+            self.inversion,
+            self.max_growth,
+        )
         for i, conversion in zip(sorted(fits), conversions, strict=True):
             treated[i] = self._used(updates[i], conversion, done.clients, view.version)
-        after = {"clients": done.clients, "bases": state["bases"]}
+        by_index = dict(zip(sorted(fits), conversions, strict=True))
+        treated, book = calibrating.used(
+            treated, updates, requests, by_index, state["clients"], book, begun, view
+        )
+        after = begun.kept({**state, "clients": done.clients}, book)
         results = [treated.get(i, (update, None)) for i, update in enumerate(updates)]
         return Outcome(
             (*(update for update, _ in results if update is not None), *done.updates),
             self._remembered(after, known.values(), view.version),
-            (*(note for _, note in results if note is not None), *done.notes),
+            (*(note for _, note in results if note is not None), *done.notes, *notes),
         )
+
+    def _fit(
+        self,
+        requests: Mapping[int, Request],
+        probes: Mapping[tuple[str, str], Request],
+        by: str,
+        view: ServerView,
+    ) -> dict[Asked, Fit]:
+        """Fit the surrogates of a round: all in one batch, unless there are candidates.
+
+        Args:
+            requests: What is converted.
+            probes: What is fitted to learn from, by client and candidate.
+            by: The candidate by which `requests` are fitted.
+            view: The server.
+        """
+        model, inputs = needed(view)
+        kinds: dict[str, dict[Asked, Request]] = {by: {}}
+        for i, request in requests.items():
+            kinds[by][i] = request
+        for (client, name), request in probes.items():
+            kinds.setdefault(name, {})[client, name] = request
+        found: dict[Asked, Fit] = {}
+        for name, group in kinds.items():
+            seconds = self.budget.round_seconds
+            if seconds is not None and len(kinds) > 1:
+                seconds *= len(group) / (len(requests) + len(probes))
+            inversion = inversion_of(name, self.inversion)
+            asked = list(group.values())
+            found |= zip(
+                group, fit_parallel(asked, model, inputs, inversion, view, seconds), strict=True
+            )
+        return found
 
     def watch(self, updates: Sequence[Update], state: State, view: ServerView) -> State:
         """Remember stale updates that a wrapper does not have converted."""
-        if self.inversion.history == 1:
+        if calibrating.depth_of(self.calibration, self.inversion) == 0:
             return state
         late = [u for u in updates if u.staleness(view.version) > 0]
         known = [(u, base) for u in late if (base := view.history(u.base_version)) is not None]
@@ -135,8 +197,10 @@ class ConvertAll:
         self, state: State, known: Iterable[client_memory.Known], version: int
     ) -> State:
         """Return the state with these past updates, within the limits on memory."""
-        after = past_updates.remember(state, known, self.inversion.history - 1, version)
-        return past_updates.pruned(after, self.budget.max_clients)
+        depth = calibrating.depth_of(self.calibration, self.inversion)
+        after = past_updates.remember(state, known, depth, version)
+        most = self.budget.max_clients
+        return calibrating.bounded(past_updates.pruned(after, most), most)
 
     def _used(
         self,
@@ -157,7 +221,7 @@ class ConvertAll:
             return kept, dataclasses.replace(note, detail={**note.detail, **cost})
         keeps = self.warm_start or self.stand_in.enabled
         surrogate = conversion.surrogate if keeps else None
-        if surrogate is not None or self.inversion.history > 1:
+        if surrogate is not None or calibrating.depth_of(self.calibration, self.inversion):
             clients[update.client_id] = client_memory.remember(entry, update, surrogate, version)
         return converted(update, conversion, entry.get("count", 0))
 
@@ -183,7 +247,8 @@ class ConvertAll:
         if base is None:
             return None
         request = self._request((update, base), (), state, view)
-        return FitJob(request, view.local, tools.inputs, self.inversion)
+        inversion = calibrating.inversion_now(state, self.calibration, self.inversion)
+        return FitJob(request, view.local, tools.inputs, inversion)
 
     def surrogates(self, state: State) -> dict[str, Surrogate]:
         """Return the surrogates in the state, by client."""
@@ -201,7 +266,7 @@ class ConvertAll:
         update, base = pair
         entry = state["clients"].get(update.client_id, {})
         others = [other for other in round_ if other[0].client_id == update.client_id]
-        depth = self.inversion.history - 1
+        depth = calibrating.depth_of(self.calibration, self.inversion)
         past = past_updates.past_of(entry, state["bases"], others, update.base_version, depth)
         # Depends on client and base version only, not on the other updates of the round.
         seed = derive(view.rng.initial_seed(), "convert", update.client_id, update.base_version)
@@ -217,17 +282,3 @@ class ConvertAll:
             if not growth <= self.max_growth:
                 return f"not trusted: the estimate is {growth:.3g} times as large as the update"
         return ""
-
-
-def _needed(view: ServerView) -> tuple[nn.Module, InputSpec]:
-    if view.tools.model is None:
-        raise ConfigError(
-            "Conversion should have the model to train. Found none. "
-            "Pass it: Server(model, ...), or Server.load(dir, model)."
-        )
-    if view.tools.inputs is None:
-        raise ConfigError(
-            "Conversion should know the shape and bounds of inputs. Found nothing. Pass them: "
-            "Server(..., inputs=InputSpec(shape=..., classes=..., low=..., high=...))."
-        )
-    return view.tools.model, view.tools.inputs

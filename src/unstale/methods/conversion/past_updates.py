@@ -66,7 +66,7 @@ def remember(state: State, known: Iterable[Known], depth: int, now: int) -> Stat
         clients[update.client_id] = {**entry, "seen": now, "past": newest}
         # The first copy stays: another may have been read from disk.
         bases.setdefault(str(version), dict(base))
-    return {"clients": clients, "bases": bases}
+    return {**state, "clients": clients, "bases": bases}
 
 
 def pruned(state: State, most: int) -> State:
@@ -74,4 +74,4 @@ def pruned(state: State, most: int) -> State:
     clients = latest(state["clients"], most)
     used = {p["version"] for entry in clients.values() for p in entry.get("past", [])}
     bases = {str(version): state["bases"][str(version)] for version in sorted(used)}
-    return {"clients": clients, "bases": bases}
+    return {**state, "clients": clients, "bases": bases}
