@@ -3,7 +3,7 @@ r"""Calibration: how far estimates are trusted, by those that the server could c
 An estimate ê of today's update was made from the stale update s. What is used of both has the
 direction and the norm
 
-$$ \frac{s}{|s|} + \lambda\left(\frac{\hat e}{|\hat e|} - \frac{s}{|s|}\right), \qquad
+$$ (1-\lambda)\,\frac{s}{|s|} + \lambda\,\frac{\hat e}{|\hat e|}, \qquad
    |s|^{1-\mu}\,|\hat e|^{\mu}, $$
 
 where the *shares* λ and μ, both in [0, 1], are learned. They are apart because norms of updates
@@ -13,15 +13,14 @@ than a stale update that is far too long.
 Each time that a true update Δ becomes known (of a fast client in `probes.py`, of a slow one in
 `late_truths.py`) the server records a *pair*. With the unit vectors of s, ê and Δ,
 
-$$ n = \frac{\langle \hat e - s,\ \Delta - s\rangle}{|\Delta - s|^2}, \qquad
+$$ n = \frac{\langle \hat e - s, \Delta - s\rangle}{|\Delta - s|^2}, \qquad
    d = \frac{|\hat e - s|^2}{|\Delta - s|^2}; $$
 
 with a share λ the squared error of that direction would have been 1 − 2λn + λ²d times the
-stale one's. The least mean of this over pairs of weight w, with a prior that counts as
-`caution` pairs, is at
+stale one's. The least mean of this over pairs of weight w, with a prior λ₀ (`prior_share`)
+that counts as c pairs (`caution`), is at
 
-$$ \lambda = \frac{\sum w\,n + \text{caution}\cdot\text{prior\_share}}
-                  {\sum w\,d + \text{caution}}, $$
+$$ \lambda = \frac{\sum w\,n + c\,\lambda_0}{\sum w\,d + c}, $$
 
 clipped to [0, 1]; μ likewise with ln|ê|/|s| in place of ê − s, and ln|Δ|/|s| of Δ − s. A pair
 weighs the more the closer its lag is to the staleness at hand, the version of its truth to the
