@@ -122,11 +122,11 @@ class Inversion:
     # --- when it stops
     iterations: int = 150
     """Maximum iterations of a client's first (cold) fit."""
-    warm_iterations: int = 25
+    warm_iterations: int = 32
     """Maximum iterations of a warm fit, which starts from the client's last surrogate."""
     warm_min_iterations: int = 12
     """A warm fit whose loss is at most `good_loss` stops after this many iterations."""
-    good_loss: float = 0.05
+    good_loss: float = 0.02
     """Loss (per term of the objective) at which a warm fit may stop early; 0 never stops it."""
     patience: int = 10
     """Iterations between two checks for a plateau of the loss; 0 never checks."""
