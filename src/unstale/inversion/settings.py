@@ -80,8 +80,8 @@ class Inversion:
     start: str = "auto"
     """Initial inputs of a client's first surrogate. `grey` (`InputSpec.middle`), `halfway` (the
     midpoint of the bounds) or `zeros`, each plus `noise`; `classes` (samples told apart by slow
-    waves and by their labels); `gaussian` (unit Gaussian, as in the paper); or `auto`: `classes`,
-    `grey` and `gaussian` are tried, and the first that is not far behind goes on."""
+    waves and by their labels); `gaussian` (unit Gaussian, as in the paper); or `auto`: `grey`,
+    `classes` and `gaussian` are tried, and the first that is not far behind goes on."""
     trial_iterations: int = 15
     """Iterations after which `auto` decides; they count as part of `iterations`."""
     noise: float = 0.05

@@ -210,7 +210,7 @@ STARTS: dict[str, Start] = {
 }
 
 
-AUTO = ("classes", "grey", "gaussian")
+AUTO = ("grey", "classes", "gaussian")
 """The starts that `auto` tries, the preferred first."""
 
 
