@@ -144,7 +144,7 @@ class Inversion:
     """Maximum seconds of one client's fit; no limit if not given. With a limit, results
     depend on the speed of the machine."""
     # --- what is trusted
-    restart_loss: float = 0.2
+    restart_loss: float = 0.4
     """A warm fit that ends above this loss (per term of the objective) is repeated from a cold
     start, and the better of both is used; 0 never repeats."""
     max_loss: float = 0.6
