@@ -27,7 +27,7 @@ ROWS = {
     "arrivals_only": "`convert`, `stand_in = false`",
     "convert": "**`convert`**",
     "sparse_95": "`convert`, 95 % sparse",
-    "four_updates": "`convert`, fitted to 4 updates",
+    "one_update": "`convert`, fitted to one update",
 }
 Curve = list[list[float]]
 

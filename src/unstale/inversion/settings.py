@@ -136,7 +136,7 @@ class Inversion:
     restart_loss: float = 0.2
     """A warm fit that ends above this loss (per term of the objective) is repeated from a cold
     start, and the better of both is used; 0 never repeats."""
-    max_loss: float = 0.3
+    max_loss: float = 0.6
     """A fit that ends above this loss (per term of the objective) counts as failed. A surrogate
     whose training changes nothing has loss 1."""
     residual: bool = True
