@@ -23,7 +23,6 @@ METHODS: dict[str, Compensator] = {
     "default": ConvertAll(),
     "uncalibrated": ConvertAll(calibration=AS_THEY_ARE),
     "first_order": FirstOrder(),
-    "uncalibrated": ConvertAll(calibration=Calibration(enabled=False)),
     "one_update": ConvertAll(Inversion(history=1)),
     "thorough": ConvertAll(preset("thorough")),
     "paper": ConvertAll(preset("paper"), calibration=AS_THEY_ARE),
