@@ -13,10 +13,11 @@ from torch import nn
 
 from unstale.errors import ConfigError
 from unstale.inversion.objective import terms_of
+from unstale.inversion.racing import solve_raced
 from unstale.inversion.request import Fit, Request, check_requests
 from unstale.inversion.settings import Inversion
 from unstale.inversion.solver import Result, solve
-from unstale.inversion.surrogate import InputSpec, Surrogate, start_of, warmed
+from unstale.inversion.surrogate import InputSpec, Surrogate, starts_of, warmed
 from unstale.inversion.target import Target, size_fault, target_of
 from unstale.params import Params
 from unstale.seeding import generator
@@ -32,8 +33,8 @@ class _Job:
     targets: list[Target]
     start: Surrogate
     """Where to begin: the client's last surrogate where there is one."""
-    anew: Surrogate
-    """Where to begin without one."""
+    anew: tuple[Surrogate, ...]
+    """Where to begin without one; several are tried."""
     local: LocalSpec
     warm: bool
 
@@ -73,7 +74,7 @@ def fit_many(
         for job, result, seconds in _solved(model, group, inputs, settings):
             fits[job.index] = _fit_of(result, seconds, job.warm)
     trapped = [job for job in jobs if job.warm and _is_trapped(fits[job.index], settings)]
-    cold = [replace(job, start=job.anew, warm=False) for job in trapped]
+    cold = [replace(job, start=job.anew[0], warm=False) for job in trapped]
     for group in _groups(cold, settings.at_once):
         spent = max(fits[job.index].seconds for job in group)
         if (left := _left(settings, spent)) is None:
@@ -113,9 +114,9 @@ def _prepare(
     sent = [*earlier, (request.base, request.delta)]
     rng = generator(request.seed, "invert", "start")
     samples = settings.num_samples(request.num_examples)
-    anew = start_of(settings.start)(inputs, samples, settings.noise, rng)
+    anew = tuple(start(inputs, samples, settings.noise, rng) for start in starts_of(settings.start))
     warm = request.warm is not None and request.warm.fits(inputs)
-    start = warmed(request.warm, anew) if request.warm is not None and warm else anew
+    start = warmed(request.warm, anew[0]) if request.warm is not None and warm else anew[0]
     targets = [target_of(base, delta, names, settings.sparsity) for base, delta in sent]
     recipe = settings.local_for(local, request.num_examples)
     return _Job(index, targets, start, anew, recipe, warm)
@@ -133,15 +134,22 @@ def _solved(
 ) -> list[tuple[_Job, Result, float]]:
     """Return what the solver found for jobs of one kind, and each one's share of the time."""
     began = time.perf_counter()
-    results = solve(
-        model,
-        [job.targets for job in group],
-        [job.start for job in group],
-        local=group[0].local,
-        inputs=inputs,
-        settings=settings,
-        warm=group[0].warm,
-    )
+    targets, first = [job.targets for job in group], group[0]
+    if not first.warm and len(first.anew) > 1:
+        starts = [job.anew for job in group]
+        results = solve_raced(
+            model, targets, starts, local=first.local, inputs=inputs, settings=settings
+        )
+    else:
+        results = solve(
+            model,
+            targets,
+            [job.start for job in group],
+            local=first.local,
+            inputs=inputs,
+            settings=settings,
+            warm=first.warm,
+        )
     seconds = (time.perf_counter() - began) / len(group)
     return [(job, result, seconds) for job, result in zip(group, results, strict=True)]
 

@@ -9,7 +9,7 @@ from unstale.inversion.objective import terms_of
 from unstale.inversion.paths import PATHS
 from unstale.inversion.recipe import surrogate_recipe
 from unstale.inversion.schedules import schedule_of
-from unstale.inversion.surrogate import start_of
+from unstale.inversion.surrogate import starts_of
 from unstale.inversion.target import check_rate
 from unstale.training.local import LocalSpec
 
@@ -24,6 +24,7 @@ THEMES: dict[str, tuple[str, ...]] = {
         "min_samples",
         "max_samples",
         "start",
+        "trial_iterations",
         "noise",
         "bounded",
     ),
@@ -76,9 +77,13 @@ class Inversion:
     """The smallest number of samples in a surrogate."""
     max_samples: int = 128
     """The largest number of samples in a surrogate."""
-    start: str = "grey"
-    """Initial inputs of a client's first surrogate: `grey` (`InputSpec.middle`), `halfway` (the
-    midpoint of the bounds) or `zeros`, each plus `noise`, or `gaussian` (unit Gaussian)."""
+    start: str = "auto"
+    """Initial inputs of a client's first surrogate. `grey` (`InputSpec.middle`), `halfway` (the
+    midpoint of the bounds) or `zeros`, each plus `noise`; `classes` (samples told apart by slow
+    waves and by their labels); `gaussian` (unit Gaussian, as in the paper); or `auto`: `classes`,
+    `grey` and `gaussian` are tried, and the first that is not far behind goes on."""
+    trial_iterations: int = 15
+    """Iterations after which `auto` decides; they count as part of `iterations`."""
     noise: float = 0.05
     """Standard deviation of the noise in the initial inputs, as a share of their range."""
     bounded: bool = True
@@ -117,11 +122,11 @@ class Inversion:
     # --- when it stops
     iterations: int = 150
     """Maximum iterations of a client's first (cold) fit."""
-    warm_iterations: int = 25
+    warm_iterations: int = 32
     """Maximum iterations of a warm fit, which starts from the client's last surrogate."""
     warm_min_iterations: int = 12
     """A warm fit whose loss is at most `good_loss` stops after this many iterations."""
-    good_loss: float = 0.05
+    good_loss: float = 0.02
     """Loss (per term of the objective) at which a warm fit may stop early; 0 never stops it."""
     patience: int = 10
     """Iterations between two checks for a plateau of the loss; 0 never checks."""
@@ -168,6 +173,7 @@ class Inversion:
         for name in (
             "min_samples",
             "max_samples",
+            "trial_iterations",
             "iterations",
             "warm_iterations",
             "warm_min_iterations",
@@ -217,7 +223,7 @@ class Inversion:
                 raise UnknownNameError(f"Inversion: `{name}`", getattr(self, name), known)
         terms_of(self.objective)
         schedule_of(self.schedule)
-        start_of(self.start)
+        starts_of(self.start)
         check_rate(self.sparsity)
 
     def num_samples(self, num_examples: int) -> int:

@@ -2,7 +2,8 @@
 
 What a fit finds depends on where it begins more than on how long it runs: many data sets
 explain one update, and one near a plain typical value with even labels carries over to
-other weights far better than one near noise. `STARTS` has the places to begin, by name.
+other weights far better than one near noise. `STARTS` has the places to begin, by name. None
+fits all models, so `auto` tries several for a few iterations: see `unstale.inversion.racing`.
 """
 
 import math
@@ -11,9 +12,15 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from unstale.errors import ConfigError, UnknownNameError
 
+# The start `classes`: its waves as a share of the inputs' range, how many knots they have along
+# each position, and how much a sample's class is favoured.
+_WAVES, _KNOTS, _FAVOUR = 0.2, 4, 2.0
+# How waves are drawn between their knots, by the number of positions.
+_BETWEEN = {1: "linear", 2: "bicubic", 3: "trilinear"}
 # Two standard deviations to each side.
 _STANDARDISED_SPAN = 4.0
 
@@ -164,12 +171,38 @@ def zeros(inputs: InputSpec, samples: int, noise: float, generator: torch.Genera
     return Surrogate(inputs.clamp(noise * inputs.unit * x), noise * y)
 
 
+def classes(inputs: InputSpec, samples: int, noise: float, generator: torch.Generator) -> Surrogate:
+    """Begin with samples that differ from each other: in slow waves, and in their class.
+
+    Smooth networks tell samples of fine noise hardly apart, so that all get the same gradient.
+    Waves of a few knots pass through convolutions and pooling; features without positions
+    get plain noise of that size. Sample i is labelled a little as class i modulo their number.
+    """
+    x, y = _normal(inputs, samples, generator)
+    waves = _waves(inputs.shape, samples, generator)
+    chosen = F.one_hot(torch.arange(samples) % inputs.classes, inputs.classes)
+    moved = inputs.middle + inputs.unit * (_WAVES * waves + noise * x)
+    return Surrogate(inputs.clamp(moved), _FAVOUR * chosen + noise * y)
+
+
+def _waves(shape: tuple[int, ...], samples: int, generator: torch.Generator) -> Tensor:
+    """Return smooth noise of unit deviation `[samples, *shape]`."""
+    positions = len(shape) - 1
+    if positions not in _BETWEEN:
+        return torch.randn(samples, *shape, generator=generator)
+    knots = [min(_KNOTS, size) for size in shape[1:]]
+    drawn = torch.randn(samples, shape[0], *knots, generator=generator)
+    waves = F.interpolate(drawn, size=shape[1:], mode=_BETWEEN[positions], align_corners=False)
+    return waves / waves.std()
+
+
 def _normal(inputs: InputSpec, samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     x = torch.randn(samples, *inputs.shape, generator=generator)
     return x, torch.randn(samples, inputs.classes, generator=generator)
 
 
 STARTS: dict[str, Start] = {
+    "classes": classes,
     "gaussian": gaussian,
     "grey": grey,
     "halfway": halfway,
@@ -177,11 +210,17 @@ STARTS: dict[str, Start] = {
 }
 
 
-def start_of(name: str) -> Start:
-    """Return the start of that name."""
+AUTO = ("classes", "grey", "gaussian")
+"""The starts that `auto` tries, the preferred first."""
+
+
+def starts_of(name: str) -> tuple[Start, ...]:
+    """Return the start of that name; several for `auto`."""
+    if name == "auto":
+        return tuple(STARTS[each] for each in AUTO)
     if name not in STARTS:
-        raise UnknownNameError("A start", name, STARTS)
-    return STARTS[name]
+        raise UnknownNameError("A start", name, ("auto", *STARTS))
+    return (STARTS[name],)
 
 
 def warmed(warm: Surrogate, fresh: Surrogate) -> Surrogate:
