@@ -29,6 +29,8 @@ class Request:
     """The surrogate of its last conversion, to start from."""
     seed: int = 0
     """Seeds the noise of the start."""
+    borrowed: Surrogate | None = None
+    """The surrogate of another client with a similar update: a start to try in a cold fit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -25,6 +25,7 @@ THEMES: dict[str, tuple[str, ...]] = {
         "max_samples",
         "start",
         "trial_iterations",
+        "trial_loss",
         "noise",
         "bounded",
     ),
@@ -78,12 +79,17 @@ class Inversion:
     max_samples: int = 128
     """The largest number of samples in a surrogate."""
     start: str = "auto"
-    """Initial inputs of a client's first surrogate. `grey` (`InputSpec.middle`), `halfway` (the
-    midpoint of the bounds) or `zeros`, each plus `noise`; `classes` (samples told apart by slow
-    waves and by their labels); `gaussian` (unit Gaussian, as in the paper); or `auto`: `classes`,
-    `grey` and `gaussian` are tried, and the first that is not far behind goes on."""
-    trial_iterations: int = 15
-    """Iterations after which `auto` decides; they count as part of `iterations`."""
+    """Initial inputs and labels of a client's first surrogate: `grey` (`InputSpec.middle`),
+    `halfway` (the midpoint of the bounds) or `zeros`, each plus `noise`, `classes` (smooth
+    patterns, each sample favouring a class), `gaussian` (unit Gaussian), or several joined by
+    `+`, which are all tried; `borrowed` among them is the surrogate of a client with a similar
+    update. `auto` is `grey+classes+gaussian+borrowed`."""
+    trial_iterations: int = 20
+    """If there are several starts: the iterations after which one of them is chosen. It is
+    fitted for the rest of `iterations`, and the others are dropped."""
+    trial_loss: float = 0.5
+    """The first of several starts is chosen if its loss (per term of the objective) is then at
+    most this, or at most 1.3 times the least one's; otherwise the one of the least loss."""
     noise: float = 0.05
     """Standard deviation of the noise in the initial inputs, as a share of their range."""
     bounded: bool = True
@@ -138,7 +144,7 @@ class Inversion:
     """Maximum seconds of one client's fit; no limit if not given. With a limit, results
     depend on the speed of the machine."""
     # --- what is trusted
-    restart_loss: float = 0.2
+    restart_loss: float = 0.4
     """A warm fit that ends above this loss (per term of the objective) is repeated from a cold
     start, and the better of both is used; 0 never repeats."""
     max_loss: float = 0.6
@@ -193,6 +199,7 @@ class Inversion:
             "noise",
             "tv",
             "tolerance",
+            "trial_loss",
             "restart_loss",
             "good_loss",
             "shrink_steps_below",

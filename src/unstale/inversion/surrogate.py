@@ -2,8 +2,9 @@
 
 What a fit finds depends on where it begins more than on how long it runs: many data sets
 explain one update, and one near a plain typical value with even labels carries over to
-other weights far better than one near noise. `STARTS` has the places to begin, by name. None
-fits all models, so `auto` tries several for a few iterations: see `unstale.inversion.racing`.
+other weights far better than one near noise. `STARTS` has the places to begin, by name.
+Where all samples begin alike, a smooth network may treat them alike for ever; so several
+starts can be tried at once (`unstale.inversion.trial`).
 """
 
 import math
@@ -16,13 +17,15 @@ from torch.nn import functional as F
 
 from unstale.errors import ConfigError, UnknownNameError
 
-# The start `classes`: its waves as a share of the inputs' range, how many knots they have along
-# each position, and how much a sample's class is favoured.
-_WAVES, _KNOTS, _FAVOUR = 0.2, 4, 2.0
-# How waves are drawn between their knots, by the number of positions.
-_BETWEEN = {1: "linear", 2: "bicubic", 3: "trilinear"}
 # Two standard deviations to each side.
 _STANDARDISED_SPAN = 4.0
+# The start `classes`: the size of its patterns as a share of the inputs' range, the points in
+# each direction that they are interpolated from, and by how much a sample's class is favoured.
+_PATTERN = 0.2
+_POINTS = 4
+_FAVOUR = 2.0
+# Dimensions of an input -> how patterns are interpolated; features have no neighbours.
+_INTERPOLATION = {2: "linear", 3: "bicubic", 4: "trilinear"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,28 +175,29 @@ def zeros(inputs: InputSpec, samples: int, noise: float, generator: torch.Genera
 
 
 def classes(inputs: InputSpec, samples: int, noise: float, generator: torch.Generator) -> Surrogate:
-    """Begin with samples that differ from each other: in slow waves, and in their class.
+    """Begin with samples that differ: each has a smooth pattern of its own, and a class.
 
-    Smooth networks tell samples of fine noise hardly apart, so that all get the same gradient.
-    Waves of a few knots pass through convolutions and pooling; features without positions
-    get plain noise of that size. Sample i is labelled a little as class i modulo their number.
+    Patterns lie around the plain value (`InputSpec.middle`) and are smooth over positions
+    (images, signals); features get plain noise of the same size. The label of sample i favours
+    class i modulo the number of classes. So the samples' first gradients differ also in
+    networks that hardly see fine noise.
     """
     x, y = _normal(inputs, samples, generator)
-    waves = _waves(inputs.shape, samples, generator)
-    chosen = F.one_hot(torch.arange(samples) % inputs.classes, inputs.classes)
-    moved = inputs.middle + inputs.unit * (_WAVES * waves + noise * x)
-    return Surrogate(inputs.clamp(moved), _FAVOUR * chosen + noise * y)
+    x = noise * x + _PATTERN * _smooth(inputs.shape, samples, generator)
+    favoured = torch.arange(samples) % inputs.classes
+    y = noise * y + _FAVOUR * F.one_hot(favoured, inputs.classes)
+    return Surrogate(inputs.clamp(inputs.middle + inputs.unit * x), y)
 
 
-def _waves(shape: tuple[int, ...], samples: int, generator: torch.Generator) -> Tensor:
-    """Return smooth noise of unit deviation `[samples, *shape]`."""
-    positions = len(shape) - 1
-    if positions not in _BETWEEN:
+def _smooth(shape: tuple[int, ...], samples: int, generator: torch.Generator) -> Tensor:
+    """Return noise of unit size that changes slowly over positions `[samples, *shape]`."""
+    mode = _INTERPOLATION.get(len(shape))
+    if mode is None:
         return torch.randn(samples, *shape, generator=generator)
-    knots = [min(_KNOTS, size) for size in shape[1:]]
-    drawn = torch.randn(samples, shape[0], *knots, generator=generator)
-    waves = F.interpolate(drawn, size=shape[1:], mode=_BETWEEN[positions], align_corners=False)
-    return waves / waves.std()
+    points = [min(_POINTS, size) for size in shape[1:]]
+    coarse = torch.randn(samples, shape[0], *points, generator=generator)
+    fine = F.interpolate(coarse, size=shape[1:], mode=mode, align_corners=False)
+    return fine / fine.square().mean().sqrt()
 
 
 def _normal(inputs: InputSpec, samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -210,17 +214,42 @@ STARTS: dict[str, Start] = {
 }
 
 
-AUTO = ("classes", "grey", "gaussian")
-"""The starts that `auto` tries, the preferred first."""
+# The surrogate of another client, where a request has one.
+BORROWED = "borrowed"
+AUTO = ("grey", "classes", "gaussian", BORROWED)
+"""What `auto` tries, the preferred start first."""
 
 
-def starts_of(name: str) -> tuple[Start, ...]:
-    """Return the start of that name; several for `auto`."""
-    if name == "auto":
-        return tuple(STARTS[each] for each in AUTO)
+def start_of(name: str) -> Start:
+    """Return the start of that name."""
     if name not in STARTS:
-        raise UnknownNameError("A start", name, ("auto", *STARTS))
-    return (STARTS[name],)
+        raise UnknownNameError("A start", name, STARTS)
+    return STARTS[name]
+
+
+def starts_of(names: str) -> tuple[str, ...]:
+    """Return the starts that `names` stands for, the preferred one first.
+
+    Example:
+        >>> starts_of("grey+gaussian")
+        ('grey', 'gaussian')
+        >>> starts_of("auto")
+        ('grey', 'classes', 'gaussian', 'borrowed')
+    """
+    if names == "auto":
+        return AUTO
+    found = tuple(part.strip() for part in str(names).split("+"))
+    for name in found:
+        if name not in STARTS and name != BORROWED:
+            raise UnknownNameError("A start", name, ("auto", *STARTS, BORROWED))
+    if found[0] == BORROWED:
+        raise ConfigError(
+            f"The first start should be one that every client has. Found {names!r}. "
+            f"Put another before it, such as 'grey+{BORROWED}'."
+        )
+    if len({*found}) < len(found):
+        raise ConfigError(f"Starts should be named once each. Found {names!r}. Leave one out.")
+    return found
 
 
 def warmed(warm: Surrogate, fresh: Surrogate) -> Surrogate:
