@@ -23,7 +23,7 @@ import torch
 
 import unstale as us
 from unstale import models
-from unstale.inversion.surrogate import start_of
+from unstale.inversion.surrogate import STARTS
 from unstale.methods.conversion import ConvertAll, client_memory
 from unstale.params import Params, to_device
 from unstale.seeding import generator
@@ -87,7 +87,7 @@ class World:
         return us.Update(client, version, delta, examples)
 
     def _entry(self, client: str, examples: int, device: torch.device) -> dict[str, Any]:
-        surrogate = start_of("grey")(self.inputs, self.samples, 0.1, generator(1, client))
+        surrogate = STARTS["grey"](self.inputs, self.samples, 0.1, generator(1, client))
         surrogate = us.Surrogate(surrogate.x.to(device), surrogate.y_logits.to(device))
         update = self._update(client, 0, examples, device)
         return client_memory.remember({}, update, surrogate, now=NOW)

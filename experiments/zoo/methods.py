@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from unstale.inversion import Inversion, preset
-from unstale.methods import Compensator, ConvertAll, FirstOrder
+from unstale.methods import Calibration, Compensator, ConvertAll, FirstOrder
 
 SPARSITY = (0, 50, 80, 90, 95, 99)
 
@@ -15,13 +15,17 @@ def _sparse(percent: int, **changes: Any) -> Compensator:
     return ConvertAll(Inversion(history=4, sparsity=percent / 100, **changes))
 
 
+# Estimates as they are, whatever the server has learned of earlier ones.
+AS_THEY_ARE = Calibration(enabled=False)
+
 METHODS: dict[str, Compensator] = {
     # Every late update is converted, unique or not, so that each is judged.
     "default": ConvertAll(),
+    "uncalibrated": ConvertAll(calibration=AS_THEY_ARE),
     "first_order": FirstOrder(),
     "one_update": ConvertAll(Inversion(history=1)),
     "thorough": ConvertAll(preset("thorough")),
-    "paper": ConvertAll(preset("paper")),
+    "paper": ConvertAll(preset("paper"), calibration=AS_THEY_ARE),
     "no_residual": ConvertAll(Inversion(residual=False)),
     "plain_start": ConvertAll(Inversion(start="grey")),
     "gaussian_start": ConvertAll(Inversion(start="gaussian")),
@@ -36,7 +40,8 @@ def tried(settings: Sequence[str]) -> Compensator:
     """Return the conversion with settings from the command line.
 
     Args:
-        settings: `KEY=VALUE` each, of `Inversion` or `ConvertAll`; a word is a string.
+        settings: `KEY=VALUE` each, of `Inversion`, `Calibration` or `ConvertAll`; a word is a
+            string. `calibration=false` uses estimates as they are.
 
     Example:
         >>> method = tried(["history=4", "start=gaussian", "max_growth=0"])
@@ -44,11 +49,14 @@ def tried(settings: Sequence[str]) -> Compensator:
         (4, 'gaussian', 0)
     """
     values = dict(_value(setting) for setting in settings)
-    inner = {f.name for f in fields(Inversion)} & set(values)
-    return ConvertAll(
-        Inversion(**{key: values.pop(key) for key in inner}),
-        **values,
-    )
+    if "calibration" in values:
+        values["enabled"] = values.pop("calibration")
+
+    def taken(group: type[Any]) -> Any:
+        names = {f.name for f in fields(group)} & set(values)
+        return group(**{name: values.pop(name) for name in names})
+
+    return ConvertAll(taken(Inversion), calibration=taken(Calibration), **values)
 
 
 def _value(setting: str) -> tuple[str, Any]:

@@ -39,7 +39,7 @@ class Scene:
 
     def __init__(self, problem, local):
         self.problem, self.local = problem, local
-        self.method = ConvertAll(FEW, max_growth=0)
+        self.method = ConvertAll(FEW, max_growth=0, calibration=us.Calibration(enabled=False))
         first = problem.requests("cpu", local, len(CLIENTS))
         self.known = [
             us.Update(client, version, request.delta, request.num_examples)

@@ -38,7 +38,7 @@ def clients_of(
     data: Examples | Sequence[Examples] | None,
     *,
     inputs: InputSpec,
-    clients: int = 8,
+    clients: int = 20,
     samples: int | None = None,
     seed: int = 0,
 ) -> list[Client]:
@@ -61,10 +61,11 @@ def clients_of(
             raise ConfigError(f"check: `{name}` should be a positive integer. Found {value!r}.")
     if data is None:
         samples = samples or RANDOM_SAMPLES
-        return _split(random_examples(inputs, 2 * clients * samples, seed), clients, samples, seed)
+        # Half of the data stays over, so that the last client, too, can have any mix.
+        y = torch.arange(2 * clients * samples) % inputs.classes
+        return _split(random_examples(inputs, y, seed), clients, samples, seed)
     if _is_examples(data):
         _check_examples(data, inputs, "`data`")
-        # Half of the data stays over, so that the last client, too, can have any mix.
         size = samples or max(1, min(MAX_SAMPLES, len(data[0]) // (2 * clients)))
         return _split(data, clients, size, seed)
     found: list[Client] = []
@@ -79,20 +80,20 @@ def clients_of(
     return found
 
 
-def random_examples(inputs: InputSpec, count: int, seed: int) -> Examples:
-    """Return random inputs within the bounds, and their classes.
+def random_examples(inputs: InputSpec, y: Tensor, seed: int) -> Examples:
+    """Return random inputs within the bounds for given classes, and these classes.
 
     Example:
-        >>> x, y = random_examples(InputSpec((1, 8, 8), classes=10, low=0.0, high=1.0), 20, seed=0)
-        >>> tuple(x.shape), bool(x.min() >= 0), y.unique().tolist()
-        ((20, 1, 8, 8), True, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+        >>> spec = InputSpec((1, 8, 8), classes=10, low=0.0, high=1.0)
+        >>> x, y = random_examples(spec, torch.arange(20) % 10, seed=0)
+        >>> tuple(x.shape), bool(x.min() >= 0)
+        ((20, 1, 8, 8), True)
     """
     rng = generator(seed, "check", "data")
     bounded = inputs.low is not None and inputs.high is not None
     span = inputs.unit if bounded else UNBOUNDED_RANGE
-    y = torch.arange(count) % inputs.classes
     centres = CENTRES * torch.randn(inputs.classes, *inputs.shape, generator=rng)
-    within = WITHIN * torch.randn(count, *inputs.shape, generator=rng)
+    within = WITHIN * torch.randn(len(y), *inputs.shape, generator=rng)
     return inputs.clamp(inputs.middle + span * (centres[y] + within)), y
 
 

@@ -35,7 +35,7 @@ def check_conversion(
     local: LocalSpec,
     inputs: InputSpec,
     data: Examples | Sequence[Examples] | None = None,
-    clients: int = 8,
+    clients: int = 20,
     samples: int | None = None,
     slow: Sequence[int] | None = None,
     staleness: int = 20,
@@ -58,7 +58,8 @@ def check_conversion(
         inputs: What one input looks like.
         data: The `(x, y)` of each client; or one `(x, y)`, which is split so that clients hold
             few classes each; or None for random data.
-        clients: The number of clients to split data over.
+        clients: The number of clients to split data over. With fewer, the slow ones are a larger
+            share of the average than they are in most federations.
         samples: The number of samples per client; see `unstale.check.clients.clients_of`.
         slow: The slow clients by index; the first ones where not given.
         staleness: By how many versions their updates are late.

@@ -194,7 +194,7 @@ def _fresh(
 def _details(notes: Sequence[Note]) -> dict[str, object]:
     return {
         key: value
-        for note in notes
+        for note in reversed(notes)  # the first says what was done to the update itself
         for key, value in note.detail.items()
         if isinstance(value, int | float | str)
     }

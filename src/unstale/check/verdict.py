@@ -62,8 +62,8 @@ def judge(
 
 RANDOM = (
     "The data was random, one Gaussian blob per class: this shows whether updates of this model "
-    "and recipe can be converted, and what it costs. How much it gains on your data only your "
-    "data can show."
+    "and recipe can be fitted, and what it costs. How much conversion gains on your data only "
+    "your data can show."
 )
 # With what is better for more time, and without.
 _ADVICE: dict[Word, tuple[str, str]] = {

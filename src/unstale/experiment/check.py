@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 
 from unstale import data, models
 from unstale.check import ConversionCheck, check_conversion
-from unstale.check.clients import Examples
+from unstale.check.clients import Examples, random_examples
 from unstale.check.conversion import Progress, slow_clients
 from unstale.errors import ConfigError, UnknownNameError
 from unstale.experiment.config import ExperimentConfig
@@ -40,7 +41,7 @@ def check_experiment(
     *,
     method: str | None = None,
     seed: int | None = None,
-    clients: int = 8,
+    clients: int = 20,
     staleness: int | None = None,
     conversions: int = 10,
     random_inputs: InputSpec | bool = False,
@@ -59,8 +60,8 @@ def check_experiment(
         staleness: By how many versions updates are late; by default the median latency of
             the experiment's slow clients.
         conversions: How many to try.
-        random_inputs: True replaces the data by random data of its shape; an `InputSpec` does
-            so without reading the data.
+        random_inputs: True replaces inputs by random ones and keeps their classes; an
+            `InputSpec` makes random data without reading any.
         device: The torch device.
         data_root: The folder of data sets; see `unstale.data.data_roots`.
         progress: Called after each version.
@@ -76,11 +77,10 @@ def check_experiment(
     else:
         dataset = data.load(config.data, data_root)
         inputs = InputSpec(dataset.input_shape, dataset.num_classes, dataset.low, dataset.high)
-        chosen = (
-            _without_data(config, inputs.classes, seed)
-            if random_inputs
-            else _of_scenario(Scenario(config.scenario, dataset, seed), clients, conversions)
-        )
+        if random_inputs:
+            x, _ = random_examples(inputs, dataset.y_train, seed)
+            dataset = replace(dataset, x_train=x)
+        chosen = _of_scenario(Scenario(config.scenario, dataset, seed), clients, conversions)
     model = models.build(
         config.model,
         inputs.shape,
@@ -91,7 +91,7 @@ def check_experiment(
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(config.threads or threads)
-        return check_conversion(
+        found = check_conversion(
             model,
             local=config.local,
             inputs=inputs,
@@ -108,6 +108,7 @@ def check_experiment(
         )
     finally:
         torch.set_num_threads(threads)
+    return replace(found, random_data=bool(random_inputs))
 
 
 def _method(config: ExperimentConfig, label: str | None) -> Method | None:
@@ -126,16 +127,17 @@ def _method(config: ExperimentConfig, label: str | None) -> Method | None:
 
 
 def _of_scenario(scenario: Scenario, clients: int, conversions: int) -> _Clients:
-    """Return the data of some clients of a scenario: as many slow ones as needed, and fast ones."""
+    """Return the data of some clients of a scenario, with its share of slow ones."""
     late = [c for c in scenario.slow if scenario.latency.typical(c) > 0]
-    slow = late[: slow_clients(conversions)]
-    # Where everybody is slow, some are treated as fast.
-    fast = [c for c in range(scenario.num_clients) if c not in late] or late[len(slow) :]
+    fast = [c for c in range(scenario.num_clients) if c not in late]
+    wanted = slow_clients(conversions)
+    share = round(clients * len(late) / scenario.num_clients)
+    slow = late[: max(wanted, share)]
     members = sorted([*slow, *fast[: max(1, clients - len(slow))]])
     held = [scenario.examples(client, 0) for client in members]
     return _Clients(
         [(scenario.data.x_train[index], scenario.data.y_train[index]) for index in held],
-        tuple(members.index(client) for client in slow) or None,
+        tuple(members.index(client) for client in slow[:wanted]) or None,
         _median([scenario.latency.typical(client) for client in late]),
     )
 

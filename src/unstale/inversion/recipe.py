@@ -1,19 +1,20 @@
 r"""The training recipe of a surrogate, made of the client's.
 
-A surrogate has fewer samples than its client, so its batches are smaller in proportion. A
-recipe of many steps may be run in fewer: each of k' steps then stands for k / k' of the
-client's. The learning rate is scaled so that a constant gradient would move the weights as
-far as in the client's k steps. With momentum m, k steps of SGD at learning rate η move them by
+A surrogate has fewer samples than its client, so its batches are smaller in proportion.
 
-$$ \eta\,D(k), \qquad D(k) = \sum_{i=1}^{k} \frac{1 - m^i}{1 - m}, $$
+A long recipe of SGD may be run in fewer steps, k' instead of k, so that each one stands for
+r = k / k' of the client's. Momentum m is remembered as long as before, that is m' = m^r, and
+the learning rate η is such that a constant gradient would move the weights as far:
 
-so η is multiplied by D(k) / D(k'). Adam's steps have about the size of its learning rate,
-which is multiplied by k / k'.
+$$ \eta' = \eta\,\frac{D(k, m)}{D(k', m')}, \qquad
+   D(k, m) = \sum_{i=1}^{k} \frac{1 - m^i}{1 - m}, $$
 
-Adam divides each entry of the gradient by its own size, so that an entry whose gradient is
-nearly zero moves as far as any other, in a direction of chance. No surrogate reproduces that,
-and one that tries carries over badly. A larger constant in the denominator lets such entries
-rest.
+where η·D(k, m) is how far k steps move them. Adam is not shortened: it divides by the size of
+the gradients, which differs with the batches, and shortened recipes did not fit.
+
+That division also lets an entry whose gradient is nearly zero move as far as any other, in a
+direction of chance. No surrogate reproduces that, and one that tries carries over badly. A
+larger constant in Adam's denominator lets such entries rest.
 """
 
 import math
@@ -35,7 +36,7 @@ def surrogate_recipe(
         local: The client's recipe.
         num_examples: How many examples the client trained on.
         samples: How many the surrogate has.
-        max_steps: The most steps; a longer recipe is run in so many.
+        max_steps: The most steps; a longer recipe of SGD is run in so many.
         adam_eps: The least constant in Adam's denominator, if the client runs Adam.
 
     Example:
@@ -48,24 +49,20 @@ def surrogate_recipe(
         local = replace(local, eps=max(local.eps, adam_eps))
     steps = local.num_steps(num_examples)
     size = _batch_size(local, num_examples, samples)
-    if max_steps is None or steps <= max_steps:
+    if max_steps is None or steps <= max_steps or local.optimizer != "sgd":
         return replace(local, epochs=None, steps=steps, batch_size=size)
     if size is not None:
         passes = steps / -(-samples // size)
         size = math.ceil(passes * samples / max_steps)
         size = size if size < samples else None
-    lr = local.lr * lr_factor(local, steps, max_steps)
-    return replace(local, epochs=None, steps=max_steps, batch_size=size, lr=lr)
+    momentum = local.momentum ** (steps / max_steps)
+    lr = local.lr * _distance(steps, local.momentum) / _distance(max_steps, momentum)
+    return replace(local, epochs=None, steps=max_steps, batch_size=size, lr=lr, momentum=momentum)
 
 
-def lr_factor(local: LocalSpec, steps: int, fewer: int) -> float:
-    """Return what the learning rate is multiplied by where `fewer` steps stand for `steps`."""
-    momentum = local.momentum if local.optimizer == "sgd" else 0.0
-
-    def distance(count: int) -> float:
-        return sum((1 - momentum**i) / (1 - momentum) for i in range(1, count + 1))
-
-    return distance(steps) / distance(fewer)
+def _distance(steps: int, momentum: float) -> float:
+    """Return how far SGD moves under a constant gradient of 1 at learning rate 1."""
+    return sum((1 - momentum**i) / (1 - momentum) for i in range(1, steps + 1))
 
 
 def _batch_size(local: LocalSpec, num_examples: int, samples: int) -> int | None:

@@ -128,11 +128,11 @@ class Inversion:
     # --- when it stops
     iterations: int = 150
     """Maximum iterations of a client's first (cold) fit."""
-    warm_iterations: int = 25
+    warm_iterations: int = 32
     """Maximum iterations of a warm fit, which starts from the client's last surrogate."""
     warm_min_iterations: int = 12
     """A warm fit whose loss is at most `good_loss` stops after this many iterations."""
-    good_loss: float = 0.05
+    good_loss: float = 0.02
     """Loss (per term of the objective) at which a warm fit may stop early; 0 never stops it."""
     patience: int = 10
     """Iterations between two checks for a plateau of the loss; 0 never checks."""
@@ -144,10 +144,10 @@ class Inversion:
     """Maximum seconds of one client's fit; no limit if not given. With a limit, results
     depend on the speed of the machine."""
     # --- what is trusted
-    restart_loss: float = 0.2
+    restart_loss: float = 0.4
     """A warm fit that ends above this loss (per term of the objective) is repeated from a cold
     start, and the better of both is used; 0 never repeats."""
-    max_loss: float = 0.3
+    max_loss: float = 0.6
     """A fit that ends above this loss (per term of the objective) counts as failed. A surrogate
     whose training changes nothing has loss 1."""
     residual: bool = True

@@ -8,7 +8,7 @@ QUICK = ("check", "--staleness", "3", "--conversions", "2", "--set", "local.epoc
 def test_the_table_and_the_verdict(unstale, tmp_path):
     result = unstale(*QUICK)
     assert (result.code, result.err) == (0, "")
-    assert result.out.startswith("quickstart: 8 clients, 3 versions late, on cpu")
+    assert result.out.startswith("quickstart: 20 clients, 3 versions late, on cpu")
     assert "in a run, converted" in result.out  # in one line
     assert "\nConversion " in result.out
     assert "3 versions late, an update is" in result.out
@@ -48,7 +48,7 @@ def test_an_experiment_of_ones_own(unstale, tmp_path):
     )
     result = unstale("check", "my.toml", "--method", "strict", "--conversions", "2")
     assert result.code == 0, result.err
-    assert result.out.startswith("my: 8 clients, 2 versions late")
+    assert result.out.startswith("my: 10 clients, 2 versions late")
     assert "Conversion does not work." in result.out
     assert "2 of 2 conversions failed: no fit" in result.out
 

@@ -35,8 +35,9 @@ def classes(arguments):
 
 def test_the_quickstart(taken):
     model, arguments = taken()
-    assert classes(arguments) == [[0], [1], [2], [3], [4], [5], [6], [5]]
-    assert arguments["slow"] == (5, 7)  # who holds the fives
+    # One client in ten is slow: two of those who hold the fives, and 18 others.
+    assert classes(arguments) == [[i % 10] for i in range(20)]
+    assert arguments["slow"] == (5, 15)
     assert (arguments["staleness"], arguments["seed"], arguments["title"]) == (40, 10, "quickstart")
     assert arguments["local"].lr == 0.2
     assert arguments["inputs"] == InputSpec((1, 8, 8), 10, 0.0, 1.0)
@@ -69,13 +70,13 @@ def test_overrides_and_settings(taken):
 def test_an_experiment_in_which_nobody_is_late(taken):
     _, arguments = taken("latency={kind='none'}")
     assert (arguments["slow"], arguments["staleness"]) == (None, 20)
-    assert classes(arguments) == [[i] for i in range(8)]
+    assert classes(arguments) == [[i % 10] for i in range(20)]
 
 
 def test_an_experiment_in_which_all_are_late(taken):
     _, arguments = taken("latency={kind='constant', rounds=11}")
     assert (arguments["slow"], arguments["staleness"]) == ((0, 1), 11)
-    assert len(arguments["data"]) == 8
+    assert len(arguments["data"]) == 20
 
 
 def test_the_method_to_check(taken):
@@ -90,10 +91,22 @@ def test_the_method_to_check(taken):
         check_experiment(load_experiment(), method="weighted")
 
 
-def test_random_data(taken):
+def test_random_inputs_of_the_same_classes(taken):
+    _, true = taken()
     _, arguments = taken(random_inputs=True)
-    assert (arguments["data"], arguments["slow"], arguments["staleness"]) == (None, None, 40)
-    assert arguments["inputs"] == InputSpec((1, 8, 8), 10, 0.0, 1.0)
+    assert {k: arguments[k] for k in ("slow", "staleness", "inputs")} == {
+        k: true[k] for k in ("slow", "staleness", "inputs")
+    }
+    assert classes(arguments) == classes(true)
+    pairs = list(zip(arguments["data"], true["data"], strict=True))
+    assert all(a.shape == b.shape and not torch.equal(a, b) for (a, _), (b, _) in pairs)
+
+
+def test_random_inputs_are_said_to_be():
+    config = load_experiment(overrides=["local.epochs=1"])
+    quick = {"staleness": 1, "conversions": 2, "clients": 2}
+    assert check_experiment(config, random_inputs=True, **quick).random_data
+    assert not check_experiment(config, **quick).random_data
 
 
 def test_random_data_without_the_data(taken, tmp_path):
@@ -103,6 +116,7 @@ def test_random_data_without_the_data(taken, tmp_path):
     overrides = ("data.name=mnist", "model.name=mlp")
     _, arguments = taken(*overrides, random_inputs=given, data_root=tmp_path)
     assert (arguments["data"], arguments["inputs"]) == (None, given)
+    assert (arguments["slow"], arguments["staleness"]) == (None, 40)
 
 
 def test_threads_are_as_they_were(taken, monkeypatch):

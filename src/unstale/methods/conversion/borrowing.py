@@ -1,48 +1,35 @@
-"""Borrowing: the surrogate of a client with a similar update, as a start for another's first fit.
+"""Borrowing: a client's first fit may begin from the surrogate of a client with a similar update.
 
-Clients are similar if their updates point the same way. What is compared is the newest of
-the past updates that the state holds of a client (`past_updates.py`), so nobody has
-anything to lend with `Inversion.history` = 1.
+Clients whose updates point the same way hold similar data. Only clients that the server
+remembers an update of are compared, so borrowing needs `Inversion.history` of at least 2.
 """
 
 from collections.abc import Mapping
 
 from unstale.inversion import Surrogate
 from unstale.methods.conversion.client_memory import Entry, surrogate_of
-from unstale.params import Params, cosine_distance, to_device
+from unstale.params import cosine_distance
+from unstale.updates import Update
 
-# Clients that an update is compared with: those heard of last. Bounds the time for large models.
-MOST_COMPARED = 64
+# The largest cosine distance at which two updates count as similar.
+_SIMILAR = 0.5
 
 
-def borrowed_for(
-    client: str, delta: Params, clients: Mapping[str, Entry], most: int = MOST_COMPARED
-) -> Surrogate | None:
-    """Return the surrogate of the other client whose update is most similar to `delta`.
-
-    None if no other client has both a surrogate and a past update whose cosine with `delta`
-    is positive. Of equally similar clients the first by name lends.
+def borrowed_for(update: Update, clients: Mapping[str, Entry]) -> Surrogate | None:
+    """Return the surrogate of the client whose newest remembered update is the most similar.
 
     Args:
-        client: The client whose update is fitted.
-        delta: That update.
-        clients: The entries of all clients in the state.
-        most: The number of clients to compare with.
+        update: The update of a client that has no surrogate yet.
+        clients: What is known of all clients.
+
+    Returns:
+        None if no other client with a surrogate has sent anything similar.
     """
-    lenders = sorted(
-        (name for name, entry in clients.items() if name != client and _can_lend(entry)),
-        key=lambda name: (-clients[name]["seen"], name),
-    )
-    device = next(iter(delta.values())).device
-    distances = {
-        name: cosine_distance(to_device(clients[name]["past"][-1]["delta"], device), delta)
-        for name in lenders[:most]
-    }
-    nearest = min(distances, key=lambda name: (distances[name], name), default=None)
-    if nearest is None or not distances[nearest] < 1:
-        return None
-    return surrogate_of(clients[nearest])
-
-
-def _can_lend(entry: Entry) -> bool:
-    return "x" in entry and bool(entry.get("past"))
+    nearest, least = None, _SIMILAR
+    for client, entry in sorted(clients.items()):
+        if client == update.client_id or "x" not in entry or not entry.get("past"):
+            continue
+        distance = cosine_distance(entry["past"][-1]["delta"], update.delta)
+        if distance < least:
+            nearest, least = entry, distance
+    return None if nearest is None else surrogate_of(nearest)

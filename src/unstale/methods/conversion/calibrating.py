@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from unstale.inversion import Conversion, Fit, Inversion, Request
 from unstale.methods.conversion import late_truths, probes
-from unstale.methods.conversion.calibration import Book, mixed, new_book, pruned, shares_of
+from unstale.methods.conversion.calibration import mixed, shares_of
+from unstale.methods.conversion.calibration_book import Book, new_book, pruned
 from unstale.methods.conversion.candidates import best, inversion_of, names
 from unstale.methods.conversion.client_memory import Entry
 from unstale.methods.conversion.selection import Treated

@@ -3,7 +3,7 @@ r"""Calibration: how far estimates are trusted, by those that the server could c
 An estimate ê of today's update was made from the stale update s. What is used of both has the
 direction and the norm
 
-$$ \frac{s}{|s|} + \lambda\left(\frac{\hat e}{|\hat e|} - \frac{s}{|s|}\right), \qquad
+$$ (1-\lambda)\,\frac{s}{|s|} + \lambda\,\frac{\hat e}{|\hat e|}, \qquad
    |s|^{1-\mu}\,|\hat e|^{\mu}, $$
 
 where the *shares* λ and μ, both in [0, 1], are learned. They are apart because norms of updates
@@ -13,15 +13,14 @@ than a stale update that is far too long.
 Each time that a true update Δ becomes known (of a fast client in `probes.py`, of a slow one in
 `late_truths.py`) the server records a *pair*. With the unit vectors of s, ê and Δ,
 
-$$ n = \frac{\langle \hat e - s,\ \Delta - s\rangle}{|\Delta - s|^2}, \qquad
+$$ n = \frac{\langle \hat e - s, \Delta - s\rangle}{|\Delta - s|^2}, \qquad
    d = \frac{|\hat e - s|^2}{|\Delta - s|^2}; $$
 
 with a share λ the squared error of that direction would have been 1 − 2λn + λ²d times the
-stale one's. The least mean of this over pairs of weight w, with a prior that counts as
-`caution` pairs, is at
+stale one's. The least mean of this over pairs of weight w, with a prior λ₀ (`prior_share`)
+that counts as c pairs (`caution`), is at
 
-$$ \lambda = \frac{\sum w\,n + \text{caution}\cdot\text{prior\_share}}
-                  {\sum w\,d + \text{caution}}, $$
+$$ \lambda = \frac{\sum w\,n + c\,\lambda_0}{\sum w\,d + c}, $$
 
 clipped to [0, 1]; μ likewise with ln|ê|/|s| in place of ê − s, and ln|Δ|/|s| of Δ − s. A pair
 weighs the more the closer its lag is to the staleness at hand, the version of its truth to the
@@ -35,7 +34,7 @@ common: (1 − λ)² + 3λ² = 1.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,15 +42,13 @@ from torch import Tensor
 
 from unstale.methods.conversion.settings import Calibration
 from unstale.params import Params, flatten, norm
-from unstale.updates import Note, Update
+from unstale.updates import Update
 
 # A pair: `n`, `d`, `longer` (ln|ê|/|s|), `wanted` (ln|Δ|/|s|), `lag` (versions between s and Δ),
 # `updates` (that the surrogate was fitted to, one after the other or together), `fitted` (base
 # version of s), `by` (name of the candidate), `late` (whether of a slow client), `stale_error`,
 # `error` (cosine distances to Δ).
 Pair = Mapping[str, Any]
-# The state of the calibration; `new_book` lists its parts.
-Book = Mapping[str, Any]
 
 # Width of the closeness of lags, versions and numbers of updates: a factor of two weighs 0.6.
 WIDTH = 0.7
@@ -61,29 +58,7 @@ MOST_UPDATES = 4
 MOST_MOVE = 4.0
 # The square of ln|ê|/|s| of the pairs that the prior counts as: norms that change by e^½ = 1.65.
 PRIOR_LONGER = 0.25
-# Pairs that are kept of a client and a candidate, the newest ones.
-MOST_PAIRS = 24
 OWN, SLOW, FAST = 4.0, 2.0, 1.0
-
-
-def new_book() -> Book:
-    """Return the state before the first round.
-
-    `pairs` are by client; `probes` and `seen`, `bases`, `fits`, `conversions`, `staleness` and
-    `heard` belong to `probes.py`, `waiting` and `last` to `late_truths.py`.
-    """
-    return {
-        "pairs": {},
-        "probes": {},
-        "seen": {},
-        "bases": {},
-        "fits": 0,
-        "conversions": 0,
-        "staleness": [],
-        "heard": 0,
-        "waiting": {},
-        "last": {},
-    }
 
 
 def pair_of(
@@ -215,50 +190,6 @@ def mixed(stale: Params, estimate: Params, shares: Shares) -> Params:
         return stale
     wanted = before ** (1.0 - shares.norm) * after**shares.norm
     return {n: (wanted / size) * p for n, p in between.items()}
-
-
-def with_pair(book: Book, client: str, pair: Pair) -> Book:
-    """Return the book with one more pair of a client."""
-    pairs = book["pairs"].get(client, [])
-    alike = [p for p in pairs if (p["by"], p["late"]) == (pair["by"], pair["late"])]
-    if len(alike) >= MOST_PAIRS:
-        pairs = [p for p in pairs if p is not alike[0]]
-    return {**book, "pairs": {**book["pairs"], client: [*pairs, pair]}}
-
-
-def pruned(book: Book, most: int) -> Book:
-    """Return the book with what concerns at most `most` clients, those compared or converted last.
-
-    Args:
-        book: The state of the calibration.
-        most: The maximum number of clients.
-    """
-
-    def latest(part: Mapping[str, Any], newest: Callable[[Any], int]) -> dict[str, Any]:
-        filled = [client for client in part if part[client]]
-        order = sorted(filled, key=lambda client: (-newest(part[client]), client))
-        return {client: part[client] for client in sorted(order[:most])}
-
-    return {
-        **book,
-        "pairs": latest(book["pairs"], lambda pairs: max(p["fitted"] + p["lag"] for p in pairs)),
-        "waiting": latest(book["waiting"], lambda waiting: waiting[-1]["target"]),
-        "last": latest(book["last"], lambda last: last["version"]),
-    }
-
-
-def note_of(client: str, version: int, pair: Pair) -> Note:
-    """Return the note of a pair: what the truth said of an estimate.
-
-    Args:
-        client: The client.
-        version: The version that the true update started from.
-        pair: The pair.
-    """
-    detail = {key: pair[key] for key in ("lag", "stale_error", "error", "late")}
-    found = pair["n"] / pair["d"] if pair["d"] > 0 else 0.0
-    detail["share"] = min(max(found, 0.0), 1.0)
-    return Note("calibrated", client, version, detail | ({"by": pair["by"]} if pair["by"] else {}))
 
 
 def relative_error(pair: Pair) -> float:

@@ -9,7 +9,8 @@ import dataclasses
 import statistics
 
 from unstale.inversion import Inversion
-from unstale.methods.conversion.calibration import Book, relative_error
+from unstale.methods.conversion.calibration import relative_error
+from unstale.methods.conversion.calibration_book import Book
 from unstale.methods.conversion.settings import CANDIDATES, Calibration
 
 # Pairs that each candidate needs before they are compared.

@@ -21,6 +21,7 @@ from unstale.inversion import (
 )
 from unstale.methods.base import check_fallback, fall_back
 from unstale.methods.conversion import calibrating, client_memory, past_updates, stand_ins
+from unstale.methods.conversion.borrowing import borrowed_for
 from unstale.methods.conversion.candidates import inversion_of
 from unstale.methods.conversion.converted import converted
 from unstale.methods.conversion.parallel import fit_parallel, needed
@@ -271,7 +272,8 @@ class ConvertAll:
         # Depends on client and base version only, not on the other updates of the round.
         seed = derive(view.rng.initial_seed(), "convert", update.client_id, update.base_version)
         warm = client_memory.surrogate_of(entry) if self.warm_start else None
-        return Request(base, update.delta, update.num_examples, past, warm, seed)
+        borrowed = None if warm is not None else borrowed_for(update, state["clients"])
+        return Request(base, update.delta, update.num_examples, past, warm, seed, borrowed)
 
     def _fault(self, update: Update, conversion: Conversion) -> str:
         """Return why the estimate should not be used; empty if it should."""

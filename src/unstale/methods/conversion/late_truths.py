@@ -19,7 +19,8 @@ import torch
 from torch import Tensor
 
 from unstale.inversion import Conversion
-from unstale.methods.conversion.calibration import Book, note_of, pair_of, with_pair
+from unstale.methods.conversion.calibration import pair_of
+from unstale.methods.conversion.calibration_book import Book, note_of, with_pair
 from unstale.methods.conversion.sketch import sketch
 from unstale.params import Params, flatten
 from unstale.updates import Note, ServerView, Update

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from unstale.methods.conversion import candidates
-from unstale.methods.conversion.calibration import Book
+from unstale.methods.conversion.calibration_book import Book
 from unstale.methods.conversion.settings import Calibration
 from unstale.seeding import derive
 from unstale.updates import Update

@@ -23,7 +23,8 @@ from unstale.inversion import Fit, Inversion, Request, Surrogate, SurrogateTrain
 from unstale.inversion.convert import with_residual
 from unstale.inversion.target import size_fault
 from unstale.methods.conversion import candidates
-from unstale.methods.conversion.calibration import Book, note_of, pair_of, vector_of, with_pair
+from unstale.methods.conversion.calibration import pair_of, vector_of
+from unstale.methods.conversion.calibration_book import Book, note_of, with_pair
 from unstale.methods.conversion.probe_choice import (
     Probe,
     chosen,

@@ -9,16 +9,13 @@ import unstale as us
 from unstale.errors import ConfigError, UnknownNameError
 from unstale.methods.conversion import calibration
 from unstale.methods.conversion.calibration import (
-    MOST_PAIRS,
     Shares,
     mixed,
-    new_book,
     pair_of,
-    pruned,
     relative_error,
     shares_of,
-    with_pair,
 )
+from unstale.methods.conversion.calibration_book import MOST_PAIRS, new_book, pruned, with_pair
 from unstale.methods.conversion.candidates import best, inversion_of
 
 NOW = 50
