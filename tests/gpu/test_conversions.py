@@ -45,6 +45,7 @@ class Case:
 
 
 MOMENTUM = LocalSpec(lr=0.01, momentum=0.5, epochs=5)
+ALONG = replace(PLAIN, path="along")
 BATCHES = LocalSpec(lr=0.01, epochs=2, batch_size=6)
 ADAM = LocalSpec(lr=0.001, optimizer="adam", epochs=2, batch_size=6)
 CASES = {
@@ -65,6 +66,20 @@ CASES = {
     "a model with a buffer": Case("scaled", clients=4, local=BATCHES),
     "1-D CNN": Case("cnn1d", clients=4, local=MOMENTUM),
     "ResNet-18": Case("resnet18", local=LocalSpec(lr=0.01, momentum=0.5, steps=2)),
+    "along the path": Case(clients=10, local=MOMENTUM, settings=ALONG),
+    "along, mini-batches, 2 updates each": Case(
+        clients=3, local=BATCHES, settings=replace(ALONG, history=2)
+    ),
+    "along, adam in mini-batches": Case(local=ADAM, settings=ALONG),
+    "along, a model with a buffer": Case("scaled", clients=4, local=BATCHES, settings=ALONG),
+    "along, ResNet-18": Case(
+        "resnet18", local=LocalSpec(lr=0.01, momentum=0.5, steps=2), settings=ALONG
+    ),
+    "mini-batches in fewer steps": Case(
+        clients=3,
+        local=LocalSpec(lr=0.01, momentum=0.5, epochs=5, batch_size=4),
+        settings=replace(PLAIN, max_steps=10),
+    ),
 }
 
 

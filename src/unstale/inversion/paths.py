@@ -29,8 +29,9 @@ from unstale.params import Params
 from unstale.training.local import LocalSpec, train
 from unstale.training.vectorised import StackedClients, train_stacked
 
-# The most steps for which the path `auto` is `exact`.
-EXACT_STEPS = 10
+# The most steps for which the path `auto` is `exact`, which takes less time and, where steps
+# are long, fewer iterations.
+EXACT_STEPS = 20
 
 # What each training changes [trainings, entries] -> each client's disparity
 FitOf = Callable[[Tensor], Tensor]

@@ -27,7 +27,7 @@ def surrogate_recipe(
     local: LocalSpec,
     num_examples: int,
     samples: int,
-    max_steps: int | None = None,
+    max_steps: int = 0,
     adam_eps: float = 0.0,
 ) -> LocalSpec:
     """Return the recipe for a surrogate of `samples` samples.
@@ -36,7 +36,7 @@ def surrogate_recipe(
         local: The client's recipe.
         num_examples: How many examples the client trained on.
         samples: How many the surrogate has.
-        max_steps: The most steps; a longer recipe of SGD is run in so many.
+        max_steps: The most steps; a longer recipe of SGD is run in so many. 0 for no limit.
         adam_eps: The least constant in Adam's denominator, if the client runs Adam.
 
     Example:
@@ -49,12 +49,12 @@ def surrogate_recipe(
         local = replace(local, eps=max(local.eps, adam_eps))
     steps = local.num_steps(num_examples)
     size = _batch_size(local, num_examples, samples)
-    if max_steps is None or steps <= max_steps or local.optimizer != "sgd":
+    if not max_steps or steps <= max_steps or local.optimizer != "sgd":
         return replace(local, epochs=None, steps=steps, batch_size=size)
     if size is not None:
-        passes = steps / -(-samples // size)
-        size = math.ceil(passes * samples / max_steps)
-        size = size if size < samples else None
+        passes = steps / math.ceil(samples / size)
+        batches = int(max_steps / passes)  # of a pass; rounded down: samples are used as often
+        size = math.ceil(samples / batches) if batches > 1 else None
     momentum = local.momentum ** (steps / max_steps)
     lr = local.lr * _distance(steps, local.momentum) / _distance(max_steps, momentum)
     return replace(local, epochs=None, steps=max_steps, batch_size=size, lr=lr, momentum=momentum)

@@ -160,11 +160,11 @@ class Inversion:
     of an iteration grow with it."""
     path: str = "auto"
     """How a fit is differentiated: `exact` (through the trained weights; memory grows with the
-    number of local steps), `along` (at the weights as they are; one step's memory), or `auto`:
-    `exact` up to 10 local steps, `along` above."""
-    max_steps: int | None = None
-    """Maximum local steps of a surrogate: a longer recipe is run in this many, with a larger
-    learning rate, and larger batches if it has any; no limit if not given."""
+    number of local steps), `along` (at the weights as they are; memory of one step), or `auto`
+    (`exact` up to 20 local steps, `along` above)."""
+    max_steps: int = 20
+    """Maximum local steps of a surrogate: a longer recipe of SGD is run in this many larger
+    steps, one of Adam stays as it is; 0 for no limit."""
     precision: str = "float32"
     """Arithmetic of matrix products and convolutions on a GPU: `float32`, or `tf32`
     (TensorFloat-32, faster on NVIDIA's Ampere and later)."""
@@ -212,14 +212,9 @@ class Inversion:
             (self.min_samples, self.max_samples),
         )
         require(0 < self.sample_share <= 1, "`sample_share` should be in (0, 1]", self.sample_share)
-        for name in ("patience", "max_lr_cuts"):
+        for name in ("patience", "max_lr_cuts", "max_steps"):
             value = getattr(self, name)
             require(type(value) is int and value >= 0, f"`{name}` should be an integer ≥ 0", value)
-        require(
-            self.max_steps is None or (type(self.max_steps) is int and self.max_steps > 0),
-            "`max_steps` should be a positive integer",
-            self.max_steps,
-        )
         require(
             self.max_seconds is None or self.max_seconds > 0,
             "`max_seconds` should be above 0",
@@ -273,6 +268,8 @@ _PAPER: dict[str, Any] = {
     "restart_loss": 0.0,
     "max_loss": 0.9,
     "residual": False,
+    "path": "exact",
+    "max_steps": 0,
 }
 # Better estimates for more time and memory.
 _THOROUGH: dict[str, Any] = {"history": 4, "max_samples": 225, "warm_iterations": 50}

@@ -26,6 +26,8 @@ from unstale.inversion import Inversion, preset
         ({"start": "borrowed"}, "every client has"),
         ({"start": "borrowed+grey"}, "every client has"),
         ({"start": "grey+grey"}, "once each"),
+        ({"max_steps": -1}, "`max_steps` should be an integer"),
+        ({"max_steps": 20.0}, "`max_steps` should be an integer"),
     ],
 )
 def test_bad_settings_are_refused(fields, message):
@@ -42,6 +44,8 @@ def test_bad_settings_are_refused(fields, message):
         {"schedule": "cos"},
         {"start": "grey+gausian"},
         {"start": ""},
+        {"path": "alone"},
+        {"precision": "float16"},
     ],
 )
 def test_unknown_names_are_refused(fields):
@@ -57,7 +61,7 @@ def test_samples_are_a_share_within_bounds():
 
 
 def test_the_surrogate_takes_the_clients_steps():
-    settings = Inversion(min_samples=1, max_samples=1000, sample_share=0.5)
+    settings = Inversion(min_samples=1, max_samples=1000, sample_share=0.5, max_steps=0)
     full = settings.local_for(us.LocalSpec(epochs=5), 450)
     assert (full.num_steps(225), full.batch_size) == (5, None)
     # 450 in batches of 32 are 15 a pass; 225 samples in 15 batches are 15 each.
@@ -75,10 +79,19 @@ def test_adam_divides_by_more_than_the_clients():
     assert Inversion().local_for(sgd, 40).eps == sgd.eps
 
 
+def test_a_long_recipe_is_shortened():
+    settings = Inversion(min_samples=1, max_samples=1000, sample_share=0.5, max_steps=30)
+    # 5 passes over 225 samples in 30 steps: 6 batches a pass.
+    short = settings.local_for(us.LocalSpec(lr=0.01, epochs=5, batch_size=32), 450)
+    assert (short.num_steps(225), short.batch_size) == (30, 38)
+    assert short.lr == pytest.approx(0.01 * 75 / 30)
+
+
 def test_the_presets():
     paper = preset("paper", iterations=500)
     assert (paper.optimizer, paper.objective, paper.start) == ("signed", "l1", "gaussian")
     assert (paper.history, paper.schedule, paper.iterations) == (1, "paper", 500)
+    assert (paper.path, paper.max_steps) == ("exact", 0)
     assert preset("default") == Inversion()
     thorough, default = preset("thorough"), Inversion()
     assert (thorough.history, thorough.max_samples) > (default.history, default.max_samples)

@@ -5,6 +5,7 @@ CPU where a graph would read garbage on a GPU. `tests/gpu` has the same on CUDA.
 """
 
 import gc
+from dataclasses import replace
 
 import pytest
 import torch
@@ -59,7 +60,11 @@ def works(model, seed, count=3):
     ]
 
 
-def convert(model, spec, seed, warm=()):
+ALONG = replace(SETTINGS, path="along")
+SHORT = replace(SETTINGS, max_steps=3)
+
+
+def convert(model, spec, seed, warm=(), settings=SETTINGS):
     """Convert three clients' updates; return deltas and surrogates."""
     work = works(model, seed)
     deltas = train_cohort(model, work, spec, batched=False)
@@ -70,7 +75,7 @@ def convert(model, spec, seed, warm=()):
     current = works(model, seed + 50)[0].params
     inputs = InputSpec((8,), 3)
     found = convert_many(
-        model, requests, current=current, local=spec, inputs=inputs, settings=SETTINGS
+        model, requests, current=current, local=spec, inputs=inputs, settings=settings
     )
     assert all(f.ok for f in found), [f.reason for f in found]
     return found
@@ -102,6 +107,30 @@ def test_conversions_in_a_row_equal_eager_ones(name, model, tape):
             assert_equal(convert(model, spec, seed), eager)
     assert tape.recorded == 1
     assert all(not recording.others for recording in SOLVES.recordings(model))
+
+
+@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("settings", [ALONG, SHORT], ids=["along", "max_steps"])
+def test_so_they_do_along_the_path_and_shortened(name, settings, model, tape):
+    spec = RECIPES[name]
+    for seed in range(2):
+        eager = convert(model, spec, seed, settings=settings)
+        with recording_by(tape):
+            allocate()
+            assert_equal(convert(model, spec, seed, settings=settings), eager)
+    assert tape.recorded == 1
+    assert all(not recording.others for recording in SOLVES.recordings(model))
+
+
+def test_paths_and_precisions_are_recorded_apart(model, tape):
+    spec = RECIPES["full batch"]
+    with recording_by(tape):
+        found = [
+            convert(model, spec, 0, settings=settings)
+            for settings in (SETTINGS, ALONG, replace(SETTINGS, precision="tf32"))
+        ]
+    assert tape.recorded == 3
+    assert found[0][0].losses != found[1][0].losses
 
 
 def test_a_warm_conversion_equals_an_eager_one(model, tape):
