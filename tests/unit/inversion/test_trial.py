@@ -17,7 +17,7 @@ from unstale.inversion.trial import chosen, cold_starts
 from unstale.params import add, cosine_distance
 from unstale.seeding import generator
 
-SETTINGS = Inversion(history=1, max_samples=20, iterations=100)
+SETTINGS = Inversion(history=1, max_samples=20, iterations=100, max_loss=0.3)
 
 
 @dataclass
