@@ -136,8 +136,9 @@ def test_a_good_warm_fit_is_left_as_it_is(problem, good_loss, iterations):
 
 def test_a_poor_warm_fit_goes_on_beside_a_good_one(problem):
     settings = Inversion(
-        sparsity=0, warm_iterations=30, warm_min_iterations=5, tolerance=0, restart_loss=0
-    )
+        sparsity=0, warm_iterations=30, warm_min_iterations=5, tolerance=0, restart_loss=0,
+        good_loss=0.05,
+    )  # fmt: skip
     first = convert_many(
         problem.model, [problem.request(c, 18) for c in "ab"], settings=settings, **problem.parts
     )
