@@ -37,26 +37,21 @@ def surrogate_recipe(
         (15, 20, 0.02)
     """
     steps = local.num_steps(num_examples)
-    size = _batch_size(local, num_examples, samples)
-    if not max_steps or steps <= max_steps or local.optimizer != "sgd":
-        return replace(local, epochs=None, steps=steps, batch_size=size)
-    if size is not None:
-        passes = steps / math.ceil(samples / size)
-        batches = int(max_steps / passes)  # of a pass; rounded down: samples are used as often
-        size = math.ceil(samples / batches) if batches > 1 else None
-    momentum = local.momentum ** (steps / max_steps)
-    lr = local.lr * _distance(steps, local.momentum) / _distance(max_steps, momentum)
-    return replace(local, epochs=None, steps=max_steps, batch_size=size, lr=lr, momentum=momentum)
+    if local.batch_size is None or local.batch_size >= num_examples:
+        batches = 1
+    else:
+        batches = math.ceil(num_examples / local.batch_size)  # of one pass over the data
+    lr, momentum = local.lr, local.momentum
+    if max_steps and steps > max_steps and local.optimizer == "sgd":
+        ratio = steps / max_steps
+        batches = max(round(batches / ratio), 1)
+        momentum = local.momentum**ratio
+        lr *= _distance(steps, local.momentum) / _distance(max_steps, momentum)
+        steps = max_steps
+    size = math.ceil(samples / batches) if batches > 1 else None
+    return replace(local, epochs=None, steps=steps, batch_size=size, lr=lr, momentum=momentum)
 
 
 def _distance(steps: int, momentum: float) -> float:
     """Return how far SGD moves under a constant gradient of 1 at learning rate 1."""
     return sum((1 - momentum**i) / (1 - momentum) for i in range(1, steps + 1))
-
-
-def _batch_size(local: LocalSpec, num_examples: int, samples: int) -> int | None:
-    """Return the size by which a surrogate has as many batches as its client; None for all."""
-    if local.batch_size is None or local.batch_size >= num_examples:
-        return None
-    batches = -(-num_examples // local.batch_size)
-    return -(-samples // batches)
