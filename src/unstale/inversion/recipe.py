@@ -10,7 +10,7 @@ $$ \eta' = \eta\,\frac{D(k, m)}{D(k', m')}, \qquad
    D(k, m) = \sum_{i=1}^{k} \frac{1 - m^i}{1 - m}, $$
 
 where η·D(k, m) is how far k steps move them. Adam is not shortened: it divides by the size of
-the gradients, which differs with the batches, and shortened recipes did not fit.
+the gradients, which differs with the batches, and surrogates fitted worse by fewer steps.
 """
 
 import math
