@@ -21,7 +21,7 @@ import unstale as us
 from unstale import models
 from unstale.inversion import InputSpec, Inversion
 from unstale.inversion.descent import Descent, SolverState, initial_state
-from unstale.inversion.surrogate import start_of
+from unstale.inversion.surrogate import STARTS
 from unstale.inversion.target import Target, target_of
 from unstale.inversion.unroll import batched
 from unstale.seeding import generator
@@ -50,7 +50,7 @@ def problem(model: nn.Module, clients: int, samples: int, updates: int) -> Solve
     return initial_state(
         model,
         [[update(model, c * updates + u) for u in range(updates)] for c in range(clients)],
-        [start_of("grey")(INPUTS, samples, 0.1, generator(c, "start")) for c in range(clients)],
+        [STARTS["grey"](INPUTS, samples, 0.1, generator(c, "start")) for c in range(clients)],
         local=LOCAL,
         inputs=INPUTS,
         settings=SETTINGS,

@@ -23,7 +23,7 @@ import torch
 
 import unstale as us
 from unstale import models
-from unstale.inversion.surrogate import start_of
+from unstale.inversion.surrogate import STARTS
 from unstale.methods.conversion import ConvertAll, client_memory
 from unstale.params import Params, to_device
 from unstale.seeding import generator
@@ -33,7 +33,7 @@ LOCAL = us.LocalSpec(lr=0.01, momentum=0.5, epochs=5)
 ITERATIONS = 12
 SETTINGS = us.Inversion(
     warm_iterations=ITERATIONS, warm_min_iterations=ITERATIONS, patience=0, restart_loss=0.0,
-    max_loss=1e9,
+    max_loss=1e9, history=1,
 )  # fmt: skip
 ABSENT = tuple(f"c{i}" for i in range(10))
 BACK = "late"
@@ -66,7 +66,7 @@ class World:
         self.past = {v: self._weights(v, device) for v in (0, 20, NOW)}
         self.samples = SETTINGS.num_samples(size.examples)
         entries = {client: self._entry(client, size.examples, device) for client in (*ABSENT, BACK)}
-        self.state: State = {"clients": entries}
+        self.state: State = {"clients": entries, "bases": {}}
         self.update = self._update(BACK, 20, size.examples, device)
 
     def _weights(self, version: int, device: torch.device) -> Params:
@@ -87,10 +87,10 @@ class World:
         return us.Update(client, version, delta, examples)
 
     def _entry(self, client: str, examples: int, device: torch.device) -> dict[str, Any]:
-        surrogate = start_of("grey")(self.inputs, self.samples, 0.1, generator(1, client))
+        surrogate = STARTS["grey"](self.inputs, self.samples, 0.1, generator(1, client))
         surrogate = us.Surrogate(surrogate.x.to(device), surrogate.y_logits.to(device))
-        known = (self._update(client, 0, examples, device), self.past[0])
-        return client_memory.remember({}, known, surrogate, depth=0, now=NOW)
+        update = self._update(client, 0, examples, device)
+        return client_memory.remember({}, update, surrogate, now=NOW)
 
     def round(self, absent: tuple[str, ...] = (), back: bool = False) -> us.Outcome:
         """Apply the method to a round at today's version."""

@@ -8,8 +8,9 @@
 `tune` tries three values of one setting of every method on tuning seeds at a staleness of 40
 and writes what it chose to `results/SCENARIO_tuning.json`. `run` runs every method with
 those values at 20, 40 and 100 on the seeds of the file and writes the accuracies of every
-evaluated round to `results/SCENARIO_STALENESS.json`. `tables.py` makes the tables from
-these files. Options that are not named here go to `unstale run`.
+evaluated round to `results/SCENARIO_STALENESS.json`, with the commit of every method.
+`tables.py` makes the tables from these files. Options that are not named here go to
+`unstale run`.
 """
 
 import argparse
@@ -54,15 +55,15 @@ CANDIDATES: dict[str, list[dict[str, Any]]] = {
     ],
 }
 # Names of methods where the label is not the name.
-NAMES = {"arrivals_only": "convert", "sparse_95": "convert", "four_updates": "convert"}
+NAMES = {"arrivals_only": "convert", "sparse_95": "convert", "one_update": "convert"}
 # What is set whatever is tuned.
 FIXED = {
     "arrivals_only": {"stand_in": False},
     "sparse_95": {"inversion.sparsity": 0.95},
-    "four_updates": {"inversion.history": 4},
+    "one_update": {"inversion.history": 1},
 }
 # Rows beside the tuned ones, at one staleness.
-EXTRA = ("sparse_95", "four_updates")
+EXTRA = ("sparse_95", "one_update")
 
 
 def table(label: str, settings: dict[str, Any]) -> str:
@@ -180,15 +181,34 @@ def tune(scenario: str, results: Path, options: list[str]) -> None:
 
 
 def run(
-    scenario: str, staleness: Sequence[int], tuning: Path, results: Path, options: list[str]
+    scenario: str,
+    staleness: Sequence[int],
+    tuning: Path,
+    results: Path,
+    only: Sequence[str],
+    options: list[str],
 ) -> None:
-    """Run everything that is reported; the values of staleness side by side."""
+    """Run everything that is reported; the values of staleness side by side.
+
+    With `only`, the methods of these names; the others stay in the result files as they are.
+    """
 
     def one(tau: int) -> None:
+        path = results / f"{scenario}_{tau}.json"
         methods = methods_to_run(tuning, tau)
+        if only:
+            methods = {label: methods[label] for label in methods if label in only}
+        made = {label: commit() for label in methods}
         found = launch(scenario, methods, tau, options)
-        content = {"methods": methods, "columns": ["round", "accuracy", "affected"], "runs": found}
-        write(results / f"{scenario}_{tau}.json", content)
+        if only and path.exists():
+            before = json.loads(path.read_text())
+            made = {
+                **before.get("commits", dict.fromkeys(before["runs"], before["commit"])),
+                **made,
+            }
+            methods, found = {**before["methods"], **methods}, {**before["runs"], **found}
+        columns = ["round", "accuracy", "affected"]
+        write(path, {"commits": made, "methods": methods, "columns": columns, "runs": found})
 
     with ThreadPoolExecutor(len(staleness)) as pool:
         list(pool.map(one, staleness))
@@ -198,7 +218,7 @@ def write(path: Path, content: dict[str, Any]) -> None:
     """Write a result with the command, the commit and the machine that made it."""
     command = " ".join(["python", *sys.argv])
     about = {"command": command, "commit": commit(), "machine": machine()}
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({**about, **content}) + "\n")
 
 
@@ -227,6 +247,7 @@ def main() -> None:
     parser.add_argument("scenario")
     parser.add_argument("--staleness", default=",".join(map(str, STALENESS)))
     parser.add_argument("--tuning", type=Path, help="the scenario's own if not given")
+    parser.add_argument("--only", default="", help="methods to run; the results of others stay")
     parser.add_argument("--results", type=Path, default=HERE / "results")
     known, options = parser.parse_known_args()
     if known.what == "tune":
@@ -234,7 +255,8 @@ def main() -> None:
     else:
         tuning = known.tuning or known.results / f"{known.scenario}_tuning.json"
         taus = [int(tau) for tau in known.staleness.split(",")]
-        run(known.scenario, taus, tuning, known.results, options)
+        only = [label for label in known.only.split(",") if label]
+        run(known.scenario, taus, tuning, known.results, only, options)
 
 
 if __name__ == "__main__":

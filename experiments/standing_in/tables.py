@@ -28,6 +28,7 @@ ROWS = {
     "convert": "**`convert`**",
     "sparse_95": "`convert`, 95 % sparse",
     "four_updates": "`convert`, fitted to 4 updates",
+    "one_update": "`convert`, fitted to one update",
 }
 Curve = list[list[float]]
 
@@ -83,7 +84,10 @@ def table(scenario: str, seeds: set[str] | None) -> str:
         "| | " + " | ".join(f"τ = {tau}" for tau in runs) + " |",
         "| --- |" + " --- |" * len(runs),
     ]
+    run = {label for found in runs.values() for label in found}
     for label, name in ROWS.items():
+        if label.split(",")[0] not in run:
+            continue
         cells = []
         for tau, found in runs.items():
             own = found.get(label, {})

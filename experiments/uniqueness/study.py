@@ -270,9 +270,9 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    # Few iterations: who is converted is of interest here, not how well.
+    # Few iterations, one update: who is converted is of interest here, not how well.
     inner = (
-        ConvertAll(Inversion(sparsity=0.95, warm_iterations=5))
+        ConvertAll(Inversion(sparsity=0.95, warm_iterations=5, history=1))
         if arguments.inner == "convert"
         else FirstOrder()
     )

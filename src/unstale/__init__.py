@@ -13,12 +13,14 @@ __version__ = "0.1.0"
 # Where each public name lives. The imports below are for type checkers and editors;
 # `tests/unit/test_exported.py` compares the two.
 _HOMES = {
+    "unstale.check": ("ConversionCheck", "check_conversion"),
     "unstale.errors": ("UnstaleError",),
     "unstale.executors": ("Background", "Executor", "Inline", "OnRay", "Processes"),
     "unstale.inversion": ("Conversion", "InputSpec", "Inversion", "Surrogate", "convert"),
     "unstale.methods": (
         "Aggregator",
         "Budget",
+        "Calibration",
         "Compensator",
         "Convert",
         "Drop",
@@ -56,12 +58,14 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
+    from unstale.check import ConversionCheck, check_conversion
     from unstale.errors import UnstaleError
     from unstale.executors import Background, Executor, Inline, OnRay, Processes
     from unstale.inversion import Conversion, InputSpec, Inversion, Surrogate, convert
     from unstale.methods import (
         Aggregator,
         Budget,
+        Calibration,
         Compensator,
         Convert,
         Drop,
@@ -103,8 +107,10 @@ __all__ = [
     "Aggregator",
     "Background",
     "Budget",
+    "Calibration",
     "Compensator",
     "Conversion",
+    "ConversionCheck",
     "Convert",
     "Drop",
     "Executor",
@@ -143,6 +149,7 @@ __all__ = [
     "UnstaleError",
     "Update",
     "chain",
+    "check_conversion",
     "check_model",
     "convert",
     "local_update",

@@ -19,6 +19,8 @@ NoteKind = Literal[
     "switched",  # mixed with, or used instead of, its estimate after switching back
     "stood_in",  # made by the server in place of an absent client
     "checked",  # its own update, compared with what the server had used in its place
+    "probed",  # fresh; a surrogate was fitted to it, to learn how good conversions are
+    "calibrated",  # its true update, compared with what a conversion makes of an earlier one
     "discarded",  # the result of the whole round was not finite
 ]
 """All kinds of notes: the only list of them. The schema of a round's line refuses others."""

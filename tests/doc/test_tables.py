@@ -15,7 +15,16 @@ from unstale.data.checking import Status
 from unstale.methods import METHODS, Convert
 from unstale.methods.groups import groups_of
 from unstale.notes import NOTE_KINDS
-from unstale.run_folder.schema import Checked, Converted, FellBack, Measured, Nodes, Round, StoodIn
+from unstale.run_folder.schema import (
+    Calibrated,
+    Checked,
+    Converted,
+    FellBack,
+    Measured,
+    Nodes,
+    Round,
+    StoodIn,
+)
 
 SRC = Path(unstale.__file__).parent
 
@@ -73,6 +82,7 @@ def test_every_field_of_a_rounds_line_is_explained():
         fell_back=(FellBack("b", "why"),),
         gamma={"c": 0.5},
         measured=(Measured("d", 0.1, 0.2),),
+        calibrated=(Calibrated("g", 12, 0.2, 0.1, 0.9),),
         awaiting_fit=1,
         absent=1,
         stand_ins=(StoodIn("e", 12),),

@@ -30,7 +30,7 @@ DELTA = 1e-6  # of its norm
 
 COMMON = {"sparsity": 0.0, "iterations": 5, "warm_iterations": 4, "warm_min_iterations": 4}
 COMMON |= {"max_samples": 16, "patience": 0, "restart_loss": 0.0, "max_loss": 100.0}
-PLAIN = Inversion(**COMMON)
+PLAIN = Inversion(start="grey", **COMMON)
 FULL = LocalSpec(lr=0.01, steps=3)
 
 

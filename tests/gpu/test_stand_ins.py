@@ -39,7 +39,7 @@ class Scene:
 
     def __init__(self, problem, local):
         self.problem, self.local = problem, local
-        self.method = ConvertAll(FEW, max_growth=0)
+        self.method = ConvertAll(FEW, max_growth=0, calibration=us.Calibration(enabled=False))
         first = problem.requests("cpu", local, len(CLIENTS))
         self.known = [
             us.Update(client, version, request.delta, request.num_examples)
@@ -53,7 +53,7 @@ class Scene:
         assert sorted(state["clients"]) == list(CLIENTS)
         entry = state["clients"]["c2"]
         # It was stood in for, so that its own update is compared with that.
-        self.state = {"clients": {**state["clients"], "c2": {**entry, "stood_in": 1}}}
+        self.state = {**state, "clients": {**state["clients"], "c2": {**entry, "stood_in": 1}}}
 
     def apply(self, device, updates, state, absent=()):
         """Apply the method to updates at today's version on a device."""
@@ -78,15 +78,12 @@ class Scene:
 
 
 def moved(state, device):
-    def on_device(value):
-        return value.to(device) if isinstance(value, torch.Tensor) else value
-
-    return {
-        "clients": {
-            client: {key: on_device(value) for key, value in entry.items()}
-            for client, entry in state["clients"].items()
-        }
-    }
+    """A state of any shape with its tensors on a device."""
+    if isinstance(state, torch.Tensor):
+        return state.to(device)
+    if isinstance(state, dict):
+        return {key: moved(value, device) for key, value in state.items()}
+    return [moved(value, device) for value in state] if isinstance(state, list) else state
 
 
 def near(found, wanted, bound):

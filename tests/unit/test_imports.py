@@ -20,6 +20,7 @@ LAYERS = [
     {"methods"},
     {"server"},
     {"sim", "flower"},
+    {"check"},
     {"experiment"},
     {"report"},
     {"cli"},

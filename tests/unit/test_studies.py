@@ -25,13 +25,24 @@ CONVERSION = "benchmarks/conversion.py"
 SAVINGS = "experiments/conversion_savings/study.py"
 UNIQUENESS = "experiments/uniqueness/study.py"
 ERRORS = "experiments/conversion_error/tables.py"
+HISTORY_MEMORY = "benchmarks/history_memory.py"
 GAMMA = "experiments/switching/gamma.py"
 STANDING_IN = "experiments/standing_in/study.py"
 STANDING_IN_TABLES = "experiments/standing_in/tables.py"
 
 
 @pytest.mark.parametrize(
-    "path", [CONVERSION, SAVINGS, UNIQUENESS, GAMMA, ERRORS, STANDING_IN, STANDING_IN_TABLES]
+    "path",
+    [
+        CONVERSION,
+        HISTORY_MEMORY,
+        SAVINGS,
+        UNIQUENESS,
+        GAMMA,
+        ERRORS,
+        STANDING_IN,
+        STANDING_IN_TABLES,
+    ],
 )
 def test_examples_of_scripts_hold(path):
     outcome = doctest.testmod(script(path))

@@ -1,4 +1,4 @@
-"""The command line: `unstale run | methods | report | data`.
+"""The command line: `unstale run | check | methods | report | data`.
 
 Exit codes: 0 done, 1 failed or stopped, 2 bad usage or config.
 """

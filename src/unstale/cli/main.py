@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from unstale import __version__
+from unstale.cli.check import check
 from unstale.cli.data import data
 from unstale.cli.methods import methods
 from unstale.cli.options import HELP
@@ -36,7 +37,7 @@ def cli(context: click.Context, debug: bool) -> None:
             logging.getLogger(noisy).setLevel(logging.INFO)
 
 
-for command in (run, methods, report, data):
+for command in (run, check, methods, report, data):
     cli.add_command(command)
 
 

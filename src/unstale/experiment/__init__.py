@@ -1,5 +1,6 @@
 """Experiments: a TOML file in, a run folder out."""
 
+from unstale.experiment.check import check_experiment
 from unstale.experiment.config import ExperimentConfig, MethodConfig, parse
 from unstale.experiment.load import load_experiment
 from unstale.experiment.progress import Progress
@@ -12,6 +13,7 @@ __all__ = [
     "MethodConfig",
     "Progress",
     "RunFolder",
+    "check_experiment",
     "for_programs",
     "latest_folder",
     "load_experiment",

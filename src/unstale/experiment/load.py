@@ -112,9 +112,11 @@ def _descend(here: Any, part: str, key: str) -> Any:
     if isinstance(here, list):
         # "name" is short for {name = "name"}.
         here[:] = [{"name": entry} if isinstance(entry, str) else entry for entry in here]
-        for entry in here:
-            if isinstance(entry, dict) and part in (entry.get("label"), entry.get("name")):
-                return entry
+        tables = [entry for entry in here if isinstance(entry, dict)]
+        # By label first: a method of that name but with a label of its own may come before.
+        labelled = [entry for entry in tables if entry.get("label", entry.get("name")) == part]
+        if found := labelled or [entry for entry in tables if entry.get("name") == part]:
+            return found[0]
         if part.isdecimal() and int(part) < len(here) and isinstance(here[int(part)], dict):
             return here[int(part)]
         labels = [str(e.get("label") or e.get("name")) for e in here if isinstance(e, dict)]

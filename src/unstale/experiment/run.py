@@ -16,6 +16,7 @@ from unstale.run_folder.environment import describe_environment
 from unstale.run_folder.folder import RunFolder
 from unstale.run_folder.summary import write_summary
 from unstale.sim import Scenario
+from unstale.training.device import resolve_device
 from unstale.training.model_checks import check_model
 
 
@@ -92,21 +93,6 @@ def run_experiment(
     finally:
         torch.set_num_threads(threads)
         folder.unlock()
-
-
-def resolve_device(name: str) -> torch.device:
-    """Return the torch device of that name, or raise ConfigError if it is not available."""
-    try:
-        device = torch.device(name)
-        torch.empty(1, device=device).item()  # fails for "meta", which has no values
-    except (RuntimeError, AssertionError, ImportError) as error:
-        # The first sentence of torch's long message is enough.
-        first = str(error).strip().partition("\n")[0].partition(". ")[0]
-        raise ConfigError(
-            f"The device should be one that torch has here, such as cpu or cuda. "
-            f"Found '{name}': {first}"
-        ) from error
-    return device
 
 
 def _open(config: ExperimentConfig, folder: RunFolder, device: torch.device, command: str) -> None:

@@ -131,7 +131,8 @@ def _what(line: Round, nodes: Nodes) -> list[Line]:
 def _fit(one: Converted) -> str:
     loss = "unknown" if one.loss is None else f"{one.loss:.4g}"
     start = "warm" if one.warm else "cold"
-    return f"loss {loss}, {_counted(one.iterations, 'iteration')}, {start} start"
+    share = "" if one.share is None else f", share {one.share:.2f}"
+    return f"loss {loss}, {_counted(one.iterations, 'iteration')}, {start} start{share}"
 
 
 def _each(start: str, entries: Iterable[str], total: int = 0) -> list[Line]:

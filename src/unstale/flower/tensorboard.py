@@ -78,6 +78,7 @@ def scalars_of(line: Round, codes: set[str]) -> dict[str, float]:
     """
     losses = [one.loss for one in line.converted if one.loss is not None]
     errors = [one.error for one in line.checked if one.error is not None]
+    shares = [one.share for one in line.converted if one.share is not None]
     nodes = line.nodes or Nodes()
     found: dict[str, Metric] = {
         "accuracy/all": line.accuracy,
@@ -94,6 +95,7 @@ def scalars_of(line: Round, codes: set[str]) -> dict[str, float]:
         "conversions/count": line.conversions,
         "conversions/iterations": line.iterations,
         "conversions/loss": _mean(losses),
+        "conversions/share": _mean(shares),  # of the estimate in what was used
         "conversions/fallbacks": line.notes.get("fallback", 0),
         "conversions/awaiting_fit": line.awaiting_fit,  # only where fits run in the background
         "stand_ins/absent": line.absent,
@@ -101,6 +103,12 @@ def scalars_of(line: Round, codes: set[str]) -> dict[str, float]:
         "stand_ins/mean_age": _mean(one.age for one in line.stand_ins),
         # How far off earlier ones were, once the node's own update came.
         "stand_ins/error": _mean(errors),
+        "calibration/count": len(line.calibrated),
+        "calibration/probes_fitted": line.notes.get("probed", 0),
+        "calibration/stale_error": _mean(
+            e for one in line.calibrated if (e := one.stale_error) is not None
+        ),
+        "calibration/error": _mean(e for one in line.calibrated if (e := one.error) is not None),
         "refused/all": sum(line.refused.values()),
         **{f"refused/{code}": line.refused.get(code, 0) for code in sorted(codes)},
         "seconds/round": line.seconds,

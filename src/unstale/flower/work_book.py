@@ -233,6 +233,16 @@ class WorkBook:
         """Return the updates given to the server since its last version, in that order."""
         return [w.entry for w in self._by_key.values() if w.stage == "given" and w.entry]
 
+    def is_missing_fresh(self) -> bool:
+        """Return whether nodes still train the current version and none has answered on it."""
+        current = self.server.version
+        answered = any(entry.update.base_version == current for entry in self.given())
+        waited_for = (w for w in self._by_message.values() if w.in_grid and w.stage == "sent")
+        return not answered and any(
+            w.ticket is not None and w.ticket.version == current and not w.is_delayed
+            for w in waited_for
+        )
+
     def next_version(self) -> None:
         """Strike out what was given: it is the server's now."""
         self._by_key = {key: w for key, w in self._by_key.items() if w.stage != "given"}

@@ -170,9 +170,10 @@ def estimate_with(
             for estimate, part, (i, _) in zip(estimates, explained, fitted, strict=True)
         ]
     seconds = (time.perf_counter() - began) / max(sum(map(len, batches)), 1)
-    for (i, _), estimate in zip(fitted, estimates, strict=True):
+    parts = explained if settings.residual else [None] * len(fitted)
+    for (i, _), estimate, part in zip(fitted, estimates, parts, strict=True):
         fit = replace(fits[i], seconds=fits[i].seconds + seconds)
-        found[i] = _concluded(requests[i], fit, estimate, current)
+        found[i] = _concluded(requests[i], fit, estimate, part, current)
     return [found[i] for i in range(len(requests))], aside
 
 
@@ -268,12 +269,23 @@ def _trained(
 
 
 def _concluded(
-    request: Request, fit: Fit, estimate: dict[str, Tensor], current: Params
+    request: Request,
+    fit: Fit,
+    estimate: dict[str, Tensor],
+    explained: dict[str, Tensor] | None,
+    current: Params,
 ) -> Conversion:
     if fault := size_fault(estimate, current):
         return _failed(request, fit, f"the estimate is {fault}")
     return Conversion(
-        estimate, fit.surrogate, fit.loss, fit.losses, fit.seconds, ok=True, warm=fit.warm
+        estimate,
+        fit.surrogate,
+        fit.loss,
+        fit.losses,
+        fit.seconds,
+        ok=True,
+        warm=fit.warm,
+        explained=explained,
     )
 
 

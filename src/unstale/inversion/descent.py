@@ -62,6 +62,8 @@ class SolverState:
     """The rows of the least loss so far."""
     best_loss: Tensor
     """That loss `[clients]`."""
+    latest: Tensor
+    """The latest loss of each update `[clients, updates]`; infinite before its first turn."""
     rate: Tensor
     """The factor on each client's steps `[clients]`; 0 for a client that is done."""
     iteration: Tensor
@@ -123,6 +125,7 @@ def initial_state(
         second=torch.zeros_like(rows),
         best=rows.clone(),
         best_loss=torch.full((clients,), torch.inf).to(like),
+        latest=torch.full((clients, updates), torch.inf).to(like),
         rate=torch.ones(clients).to(like),
         iteration=torch.zeros(1, dtype=torch.long, device=like.device),
         losses=torch.full((iterations, clients), torch.nan).to(like),
@@ -156,6 +159,7 @@ class Descent:
         self._signed = settings.optimizer == "signed"
         self._full = settings.shrink_steps_below * len(terms_of(settings.objective))
         self._tv = settings.tv / _unit(inputs, settings)
+        self._per_iteration = settings.updates_per_iteration
         self._values = samples * torch.Size(inputs.shape).numel()
 
     def split(self, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -163,9 +167,26 @@ class Descent:
         x = rows[:, : self._values].reshape(len(rows), self._samples, *self._inputs.shape)
         return x, rows[:, self._values :].reshape(len(rows), self._samples, -1)
 
-    def trainings(self, state: SolverState, rows: Tensor) -> StackedClients:
+    def in_turn(self, state: SolverState) -> Tensor | None:
+        """Return which of the clients' updates this iteration fits; None for all of them."""
+        updates = state.target.shape[1]
+        if self._per_iteration >= updates:
+            return None
+        places = torch.arange(self._per_iteration, device=state.iteration.device)
+        return (state.iteration * self._per_iteration + places) % updates
+
+    def trainings(
+        self, state: SolverState, rows: Tensor, turn: Tensor | None = None
+    ) -> StackedClients:
         """Return the training of each client's row from the base of each of its updates."""
         clients, updates, _ = state.target.shape
+        weights = state.weights
+        if turn is not None:
+            weights = {
+                n: w.view(clients, updates, *w.shape[1:]).index_select(1, turn).flatten(0, 1)
+                for n, w in weights.items()
+            }
+            updates = len(turn)
         x, logits = self.split(rows)
 
         def for_each_update(values: Tensor) -> Tensor:
@@ -173,7 +194,7 @@ class Descent:
             return values.unsqueeze(1).expand(shape).flatten(0, 1)
 
         return StackedClients(
-            state.weights,
+            weights,
             state.buffers,
             for_each_update(x),
             for_each_update(logits.softmax(-1)),
@@ -181,21 +202,35 @@ class Descent:
         )
 
     def gradient(self, state: SolverState) -> tuple[Tensor, Tensor]:
-        """Return each client's disparity, and the gradient of its row with the penalty's."""
+        """Return each client's disparity, and the gradient of its row with the penalty's.
 
-        def fit_of(deltas: Tensor) -> Tensor:
-            deltas = deltas.view(state.target.shape)
-            return self._disparity(deltas, state.target, state.mask).mean(1)
+        The disparity is the mean over all updates. Those whose turn it is not count with what
+        they had in their last turn, and not at all before their first.
+        """
+        turn = self.in_turn(state)
+        target, mask = state.target, state.mask
+        if turn is not None:
+            target = target.index_select(1, turn)
+            mask = None if mask is None else mask.index_select(1, turn)
+
+        def fits_of(deltas: Tensor) -> Tensor:
+            return self._disparity(deltas.view(target.shape), target, mask)
 
         rows = state.rows.detach().requires_grad_()
         with torch.enable_grad():
-            trainings = self.trainings(state, rows)
-            fit, number = self._path(self.unroll, trainings, fit_of)
+            trainings = self.trainings(state, rows, turn)
+            fits, number = self._path(self.unroll, trainings, fits_of)
+            number = number / target.shape[1]
             if self._tv:
                 penalty = total_variation(self.split(rows)[0], self._inputs.shape)
                 number = number + (self._tv * penalty).sum()
             (gradient,) = torch.autograd.grad(number, rows)
-        return fit.detach(), gradient
+        fits = fits.detach()
+        if turn is None:
+            return fits.mean(1), gradient
+        state.latest.index_copy_(1, turn, fits)
+        known = ~state.latest.isposinf()
+        return torch.where(known, state.latest, 0).sum(1) / known.sum(1), gradient
 
     def __call__(self, state: SolverState) -> None:
         """Do one iteration: losses, gradients, the best so far, one step of Adam."""
@@ -206,7 +241,9 @@ class Descent:
             # A loss that is not finite ends a client; what it had before stays.
             s.rate.mul_(fit.isfinite())
             active = s.rate > 0
-            better = active & (fit < s.best_loss)
+            # Until every update had its turn a loss says too little to be compared.
+            turns = -(-s.target.shape[1] // self._per_iteration)
+            better = active & ((fit < s.best_loss) | (s.iteration < turns))
             s.best_loss.copy_(torch.where(better, fit, s.best_loss))
             s.best.copy_(torch.where(better.unsqueeze(1), s.rows, s.best))
             if self._signed:

@@ -16,10 +16,10 @@ from unstale.inversion.objective import terms_of
 from unstale.inversion.request import Fit, Request, check_requests
 from unstale.inversion.settings import Inversion
 from unstale.inversion.solver import Result, solve
-from unstale.inversion.surrogate import InputSpec, Surrogate, start_of, warmed
+from unstale.inversion.surrogate import InputSpec, Surrogate, warmed
 from unstale.inversion.target import Target, size_fault, target_of
+from unstale.inversion.trial import cold_starts, solve_cold
 from unstale.params import Params
-from unstale.seeding import generator
 from unstale.training.local import LocalSpec, local_update
 from unstale.training.model_checks import trainable_names
 
@@ -30,17 +30,18 @@ class _Job:
 
     index: int
     targets: list[Target]
-    start: Surrogate
-    """Where to begin: the client's last surrogate where there is one."""
-    anew: Surrogate
-    """Where to begin without one."""
+    starts: list[Surrogate]
+    """Where to begin: the client's last surrogate where there is one, else as `anew`."""
+    anew: list[Surrogate]
+    """Where to begin without one; all are tried, the first is preferred."""
     local: LocalSpec
     warm: bool
 
     @property
     def kind(self) -> tuple[object, ...]:
         """Jobs of one kind can be solved at once."""
-        return (len(self.targets), len(self.start), self.local, self.warm)
+        several = len(self.starts) > 1
+        return (len(self.targets), len(self.starts[0]), self.local, self.warm, several)
 
 
 def fit_many(
@@ -54,8 +55,9 @@ def fit_many(
     """Fit a surrogate to each request.
 
     Requests with equally many samples and past updates are solved together, at most
-    `settings.at_once` of them. A warm fit that stays above `settings.restart_loss` is
-    repeated from a cold start, and the better of the two is returned.
+    `settings.at_once` of them. A cold fit tries several starts, if `settings.start` names
+    several (`unstale.inversion.trial`). A warm fit that stays above `settings.restart_loss`
+    is repeated as a cold one, and the better of the two is returned.
     """
     check_requests(model, requests)
     names = trainable_names(model)
@@ -68,12 +70,12 @@ def fit_many(
             jobs.append(_prepare(index, request, names, local, inputs, settings))
     if jobs:
         first = jobs[0]
-        _try_model(model, first.targets[0].base, first.start, first.local, inputs)
+        _try_model(model, first.targets[0].base, first.starts[0], first.local, inputs)
     for group in _groups(jobs, settings.at_once):
         for job, result, seconds in _solved(model, group, inputs, settings):
             fits[job.index] = _fit_of(result, seconds, job.warm)
     trapped = [job for job in jobs if job.warm and _is_trapped(fits[job.index], settings)]
-    cold = [replace(job, start=job.anew, warm=False) for job in trapped]
+    cold = [replace(job, starts=job.anew, warm=False) for job in trapped]
     for group in _groups(cold, settings.at_once):
         spent = max(fits[job.index].seconds for job in group)
         if (left := _left(settings, spent)) is None:
@@ -111,14 +113,12 @@ def _prepare(
     past = [sent for sent in request.past if size_fault(sent[1], sent[0]) is None]
     earlier = past[-(settings.history - 1) :] if settings.history > 1 else []
     sent = [*earlier, (request.base, request.delta)]
-    rng = generator(request.seed, "invert", "start")
-    samples = settings.num_samples(request.num_examples)
-    anew = start_of(settings.start)(inputs, samples, settings.noise, rng)
+    anew = cold_starts(request, inputs, settings)
     warm = request.warm is not None and request.warm.fits(inputs)
-    start = warmed(request.warm, anew) if request.warm is not None and warm else anew
+    starts = [warmed(request.warm, anew[0])] if request.warm is not None and warm else anew
     targets = [target_of(base, delta, names, settings.sparsity) for base, delta in sent]
     recipe = settings.local_for(local, request.num_examples)
-    return _Job(index, targets, start, anew, recipe, warm)
+    return _Job(index, targets, starts, anew, recipe, warm)
 
 
 def _groups(jobs: Sequence[_Job], at_once: int) -> list[list[_Job]]:
@@ -133,15 +133,18 @@ def _solved(
 ) -> list[tuple[_Job, Result, float]]:
     """Return what the solver found for jobs of one kind, and each one's share of the time."""
     began = time.perf_counter()
-    results = solve(
-        model,
-        [job.targets for job in group],
-        [job.start for job in group],
-        local=group[0].local,
-        inputs=inputs,
-        settings=settings,
-        warm=group[0].warm,
-    )
+    first = group[0]
+    targets = [job.targets for job in group]
+    if first.warm:
+        starts = [job.starts[0] for job in group]
+        results = solve(
+            model, targets, starts, local=first.local, inputs=inputs, settings=settings, warm=True
+        )
+    else:
+        several = [job.starts for job in group]
+        results = solve_cold(
+            model, targets, several, local=first.local, inputs=inputs, settings=settings
+        )
     seconds = (time.perf_counter() - began) / len(group)
     return [(job, result, seconds) for job, result in zip(group, results, strict=True)]
 

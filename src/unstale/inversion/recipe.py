@@ -11,6 +11,10 @@ $$ \eta' = \eta\,\frac{D(k, m)}{D(k', m')}, \qquad
 
 where η·D(k, m) is how far k steps move them. Adam is not shortened: it divides by the size of
 the gradients, which differs with the batches, and surrogates fitted worse by fewer steps.
+
+That division also lets an entry whose gradient is nearly zero move as far as any other, in a
+direction of chance. No surrogate reproduces that, and one that tries carries over badly. A
+larger constant in Adam's denominator lets such entries rest.
 """
 
 import math
@@ -20,7 +24,11 @@ from unstale.training.spec import LocalSpec
 
 
 def surrogate_recipe(
-    local: LocalSpec, num_examples: int, samples: int, max_steps: int = 0
+    local: LocalSpec,
+    num_examples: int,
+    samples: int,
+    max_steps: int = 0,
+    adam_eps: float = 0.0,
 ) -> LocalSpec:
     """Return the recipe for a surrogate of `samples` samples.
 
@@ -29,6 +37,7 @@ def surrogate_recipe(
         num_examples: How many examples the client trained on.
         samples: How many the surrogate has.
         max_steps: The most steps; a longer recipe of SGD is run in so many. 0 for no limit.
+        adam_eps: The least constant in Adam's denominator, if the client runs Adam.
 
     Example:
         >>> client = LocalSpec(lr=0.01, epochs=5, batch_size=20)  # 30 steps on 120 examples
@@ -36,6 +45,8 @@ def surrogate_recipe(
         >>> short.steps, short.batch_size, short.lr  # 3 batches a pass, 5 passes
         (15, 20, 0.02)
     """
+    if local.optimizer == "adam":
+        local = replace(local, eps=max(local.eps, adam_eps))
     steps = local.num_steps(num_examples)
     if local.batch_size is None or local.batch_size >= num_examples:
         batches = 1

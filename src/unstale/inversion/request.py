@@ -29,6 +29,8 @@ class Request:
     """The surrogate of its last conversion, to start from."""
     seed: int = 0
     """Seeds the noise of the start."""
+    borrowed: Surrogate | None = None
+    """The surrogate of another client with a similar update: a start to try in a cold fit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +77,9 @@ class Conversion:
     """Why it is not."""
     warm: bool = False
     """Whether the fit started from the client's last surrogate."""
+    explained: dict[str, Tensor] | None = None
+    """What training the surrogate from the update's own base changes; None where `ok` is false
+    or `Inversion.residual` is off, which does not need it."""
 
     @property
     def iterations(self) -> int:

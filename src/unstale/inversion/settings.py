@@ -9,7 +9,7 @@ from unstale.inversion.objective import terms_of
 from unstale.inversion.paths import PATHS
 from unstale.inversion.recipe import surrogate_recipe
 from unstale.inversion.schedules import schedule_of
-from unstale.inversion.surrogate import start_of
+from unstale.inversion.surrogate import starts_of
 from unstale.inversion.target import check_rate
 from unstale.training.local import LocalSpec
 
@@ -24,10 +24,12 @@ THEMES: dict[str, tuple[str, ...]] = {
         "min_samples",
         "max_samples",
         "start",
+        "trial_iterations",
+        "trial_loss",
         "noise",
         "bounded",
     ),
-    "what is fitted": ("objective", "sparsity", "history", "tv"),
+    "what is fitted": ("objective", "sparsity", "history", "tv", "adam_eps"),
     "the optimizer": (
         "optimizer",
         "lr",
@@ -47,7 +49,7 @@ THEMES: dict[str, tuple[str, ...]] = {
         "max_seconds",
     ),
     "what is trusted": ("restart_loss", "max_loss", "residual"),
-    "speed and memory": ("path", "max_steps", "precision", "at_once"),
+    "speed and memory": ("updates_per_iteration", "path", "max_steps", "precision", "at_once"),
 }
 
 
@@ -65,20 +67,29 @@ class Inversion:
     Example:
         >>> Inversion().num_samples(450)
         128
-        >>> Inversion(max_samples=400).num_samples(450)
+        >>> Inversion(max_samples=400, sample_share=0.5).num_samples(450)
         225
     """
 
     # --- the surrogate
-    sample_share: float = 0.5
+    sample_share: float = 1.0
     """Size of the surrogate, as a share of the client's `num_examples`."""
     min_samples: int = 16
     """The smallest number of samples in a surrogate."""
     max_samples: int = 128
     """The largest number of samples in a surrogate."""
-    start: str = "grey"
-    """Initial inputs of a client's first surrogate: `grey` (`InputSpec.middle`), `halfway` (the
-    midpoint of the bounds) or `zeros`, each plus `noise`, or `gaussian` (unit Gaussian)."""
+    start: str = "auto"
+    """Initial inputs and labels of a client's first surrogate: `grey` (`InputSpec.middle`),
+    `halfway` (the midpoint of the bounds) or `zeros`, each plus `noise`, `classes` (smooth
+    patterns, each sample favouring a class), `gaussian` (unit Gaussian), or several joined by
+    `+`, which are all tried; `borrowed` among them is the surrogate of a client with a similar
+    update. `auto` is `grey+classes+gaussian+borrowed`."""
+    trial_iterations: int = 20
+    """If there are several starts: the iterations after which one of them is chosen. It is
+    fitted for the rest of `iterations`, and the others are dropped."""
+    trial_loss: float = 0.5
+    """The first of several starts is chosen if its loss (per term of the objective) is then at
+    most this, or at most 1.3 times the least one's; otherwise the one of the least loss."""
     noise: float = 0.05
     """Standard deviation of the noise in the initial inputs, as a share of their range."""
     bounded: bool = True
@@ -90,11 +101,15 @@ class Inversion:
     sparsity: float = 0.0
     """Share of the update's entries, smallest in magnitude first, that the objective ignores; 0
     uses all."""
-    history: int = 1
+    history: int = 4
     """Number of the client's latest updates that one surrogate is fitted to, including the
-    newest."""
+    newest. `convert` remembers all but the newest for each client, and each version that they
+    started from once."""
     tv: float = 0.0
     """Weight of the total variation of the inputs in the objective; 0 for none."""
+    adam_eps: float = 1e-3
+    """Least constant in the denominator of Adam when a surrogate is trained, if clients use Adam:
+    see `unstale.inversion.recipe`. 0 trains it exactly as clients do."""
     # --- the optimizer
     optimizer: str = "adam"
     """`adam`, or `signed`: Adam on the sign of the gradient."""
@@ -113,11 +128,11 @@ class Inversion:
     # --- when it stops
     iterations: int = 150
     """Maximum iterations of a client's first (cold) fit."""
-    warm_iterations: int = 25
+    warm_iterations: int = 32
     """Maximum iterations of a warm fit, which starts from the client's last surrogate."""
     warm_min_iterations: int = 12
     """A warm fit whose loss is at most `good_loss` stops after this many iterations."""
-    good_loss: float = 0.05
+    good_loss: float = 0.02
     """Loss (per term of the objective) at which a warm fit may stop early; 0 never stops it."""
     patience: int = 10
     """Iterations between two checks for a plateau of the loss; 0 never checks."""
@@ -129,10 +144,10 @@ class Inversion:
     """Maximum seconds of one client's fit; no limit if not given. With a limit, results
     depend on the speed of the machine."""
     # --- what is trusted
-    restart_loss: float = 0.2
+    restart_loss: float = 0.4
     """A warm fit that ends above this loss (per term of the objective) is repeated from a cold
     start, and the better of both is used; 0 never repeats."""
-    max_loss: float = 0.3
+    max_loss: float = 0.6
     """A fit that ends above this loss (per term of the objective) counts as failed. A surrogate
     whose training changes nothing has loss 1."""
     residual: bool = True
@@ -140,6 +155,9 @@ class Inversion:
     U(w_t) + β·(Δ − U(w_0)), where U(w) is the surrogate's update from weights w; see
     `with_residual`."""
     # --- speed and memory
+    updates_per_iteration: int = 1
+    """How many of the `history` updates each iteration of a fit looks at, in turn: time and memory
+    of an iteration grow with it."""
     path: str = "auto"
     """How a fit is differentiated: `exact` (through the trained weights; memory grows with the
     number of local steps), `along` (at the weights as they are; memory of one step), or `auto`
@@ -161,10 +179,12 @@ class Inversion:
         for name in (
             "min_samples",
             "max_samples",
+            "trial_iterations",
             "iterations",
             "warm_iterations",
             "warm_min_iterations",
             "history",
+            "updates_per_iteration",
             "at_once",
         ):
             value = getattr(self, name)
@@ -174,7 +194,16 @@ class Inversion:
         for name in ("lr", "label_lr", "warm_lr", "max_loss"):
             value = getattr(self, name)
             require(0 < value < float("inf"), f"`{name}` should be above 0 and finite", value)
-        for name in ("noise", "tv", "tolerance", "restart_loss", "good_loss", "shrink_steps_below"):
+        for name in (
+            "adam_eps",
+            "noise",
+            "tv",
+            "tolerance",
+            "trial_loss",
+            "restart_loss",
+            "good_loss",
+            "shrink_steps_below",
+        ):
             value = getattr(self, name)
             require(0 <= value < float("inf"), f"`{name}` should be at least 0 and finite", value)
         require(
@@ -196,7 +225,7 @@ class Inversion:
                 raise UnknownNameError(f"Inversion: `{name}`", getattr(self, name), known)
         terms_of(self.objective)
         schedule_of(self.schedule)
-        start_of(self.start)
+        starts_of(self.start)
         check_rate(self.sparsity)
 
     def num_samples(self, num_examples: int) -> int:
@@ -211,7 +240,8 @@ class Inversion:
         (`unstale.inversion.recipe`). The batch size shrinks in proportion to the surrogate, so
         that each sample is used as often as a sample of the client.
         """
-        return surrogate_recipe(local, num_examples, self.num_samples(num_examples), self.max_steps)
+        samples = self.num_samples(num_examples)
+        return surrogate_recipe(local, num_examples, samples, self.max_steps, self.adam_eps)
 
 
 # The settings of the authors' code.
@@ -232,6 +262,8 @@ _PAPER: dict[str, Any] = {
     "sparsity": 0.0,
     "history": 1,
     "tv": 0.0,
+    "adam_eps": 0.0,
+    "sample_share": 0.5,
     "patience": 0,
     "restart_loss": 0.0,
     "max_loss": 0.9,
@@ -239,7 +271,7 @@ _PAPER: dict[str, Any] = {
     "path": "exact",
     "max_steps": 0,
 }
-# Better estimates for several times the time and memory.
+# Better estimates for more time and memory.
 _THOROUGH: dict[str, Any] = {"history": 4, "max_samples": 225, "warm_iterations": 50}
 PRESETS: dict[str, dict[str, Any]] = {"default": {}, "paper": _PAPER, "thorough": _THOROUGH}
 
@@ -248,7 +280,7 @@ def preset(name: str, **changes: Any) -> Inversion:
     """Return the settings of a preset.
 
     Args:
-        name: `default`; `thorough` (more samples and iterations, fitted to four updates); or
+        name: `default`; `thorough` (more samples and iterations); or
             `paper` (as the authors' code: signed Adam, L1, Gaussian start, one update).
         changes: Fields to set differently, such as `iterations=500`.
 

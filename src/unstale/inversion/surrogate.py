@@ -3,6 +3,8 @@
 What a fit finds depends on where it begins more than on how long it runs: many data sets
 explain one update, and one near a plain typical value with even labels carries over to
 other weights far better than one near noise. `STARTS` has the places to begin, by name.
+Where all samples begin alike, a smooth network may treat them alike for ever; so several
+starts can be tried at once (`unstale.inversion.trial`).
 """
 
 import math
@@ -11,11 +13,19 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from unstale.errors import ConfigError, UnknownNameError
 
 # Two standard deviations to each side.
 _STANDARDISED_SPAN = 4.0
+# The start `classes`: the size of its patterns as a share of the inputs' range, the points in
+# each direction that they are interpolated from, and by how much a sample's class is favoured.
+_PATTERN = 0.2
+_POINTS = 4
+_FAVOUR = 2.0
+# Dimensions of an input -> how patterns are interpolated; features have no neighbours.
+_INTERPOLATION = {2: "linear", 3: "bicubic", 4: "trilinear"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +174,39 @@ def zeros(inputs: InputSpec, samples: int, noise: float, generator: torch.Genera
     return Surrogate(inputs.clamp(noise * inputs.unit * x), noise * y)
 
 
+def classes(inputs: InputSpec, samples: int, noise: float, generator: torch.Generator) -> Surrogate:
+    """Begin with samples that differ: each has a smooth pattern of its own, and a class.
+
+    Patterns lie around the plain value (`InputSpec.middle`) and are smooth over positions
+    (images, signals); features get plain noise of the same size. The label of sample i favours
+    class i modulo the number of classes. So the samples' first gradients differ also in
+    networks that hardly see fine noise.
+    """
+    x, y = _normal(inputs, samples, generator)
+    x = noise * x + _PATTERN * _smooth(inputs.shape, samples, generator)
+    favoured = torch.arange(samples) % inputs.classes
+    y = noise * y + _FAVOUR * F.one_hot(favoured, inputs.classes)
+    return Surrogate(inputs.clamp(inputs.middle + inputs.unit * x), y)
+
+
+def _smooth(shape: tuple[int, ...], samples: int, generator: torch.Generator) -> Tensor:
+    """Return noise of unit size that changes slowly over positions `[samples, *shape]`."""
+    mode = _INTERPOLATION.get(len(shape))
+    if mode is None:
+        return torch.randn(samples, *shape, generator=generator)
+    points = [min(_POINTS, size) for size in shape[1:]]
+    coarse = torch.randn(samples, shape[0], *points, generator=generator)
+    fine = F.interpolate(coarse, size=shape[1:], mode=mode, align_corners=False)
+    return fine / fine.square().mean().sqrt()
+
+
 def _normal(inputs: InputSpec, samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     x = torch.randn(samples, *inputs.shape, generator=generator)
     return x, torch.randn(samples, inputs.classes, generator=generator)
 
 
 STARTS: dict[str, Start] = {
+    "classes": classes,
     "gaussian": gaussian,
     "grey": grey,
     "halfway": halfway,
@@ -177,11 +214,42 @@ STARTS: dict[str, Start] = {
 }
 
 
+# The surrogate of another client, where a request has one.
+BORROWED = "borrowed"
+AUTO = ("grey", "classes", "gaussian", BORROWED)
+"""What `auto` tries, the preferred start first."""
+
+
 def start_of(name: str) -> Start:
     """Return the start of that name."""
     if name not in STARTS:
         raise UnknownNameError("A start", name, STARTS)
     return STARTS[name]
+
+
+def starts_of(names: str) -> tuple[str, ...]:
+    """Return the starts that `names` stands for, the preferred one first.
+
+    Example:
+        >>> starts_of("grey+gaussian")
+        ('grey', 'gaussian')
+        >>> starts_of("auto")
+        ('grey', 'classes', 'gaussian', 'borrowed')
+    """
+    if names == "auto":
+        return AUTO
+    found = tuple(part.strip() for part in str(names).split("+"))
+    for name in found:
+        if name not in STARTS and name != BORROWED:
+            raise UnknownNameError("A start", name, ("auto", *STARTS, BORROWED))
+    if found[0] == BORROWED:
+        raise ConfigError(
+            f"The first start should be one that every client has. Found {names!r}. "
+            f"Put another before it, such as 'grey+{BORROWED}'."
+        )
+    if len({*found}) < len(found):
+        raise ConfigError(f"Starts should be named once each. Found {names!r}. Leave one out.")
+    return found
 
 
 def warmed(warm: Surrogate, fresh: Surrogate) -> Surrogate:

@@ -16,6 +16,7 @@ _HOMES = {
     "unstale.methods.chaining": ("Chain", "chain"),
     "unstale.methods.conversion": (
         "Budget",
+        "Calibration",
         "Convert",
         "ConvertAll",
         "OnlyUnique",
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from unstale.methods.chaining import Chain, chain
     from unstale.methods.conversion import (
         Budget,
+        Calibration,
         Convert,
         ConvertAll,
         OnlyUnique,
@@ -73,6 +75,7 @@ __all__ = [
     "METHODS",
     "Aggregator",
     "Budget",
+    "Calibration",
     "Chain",
     "Compensator",
     "Convert",

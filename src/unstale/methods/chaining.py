@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from unstale.errors import ConfigError
 from unstale.methods.absence import still_absent
 from unstale.methods.base import Compensator
+from unstale.methods.watching import watched
 from unstale.updates import Note, Outcome, ServerView, State, Update
 
 
@@ -56,6 +57,11 @@ class Chain:
             states.append(outcome.state)
             notes.extend(outcome.notes)
         return Outcome(current, {"parts": states}, tuple(notes))
+
+    def watch(self, updates: Sequence[Update], state: State, view: ServerView) -> State:
+        """Show updates that pass by to each part, as the clients sent them."""
+        parts = self.parts(state)
+        return {"parts": [watched(part, updates, memory, view) for part, memory in parts]}
 
 
 def chain(*compensators: Compensator) -> Chain:

@@ -1,8 +1,8 @@
 """Settings in groups: dataclasses whose fields are dataclasses, from nested tables.
 
-`Convert` is composed of `inversion`, `uniqueness`, `switching`, `stand_in` and `budget`. By
-name they are given as tables, here and in experiment files alike. A group that can be turned
-off also takes a bool:
+`Convert` is composed of `inversion`, `uniqueness`, `switching`, `stand_in`, `calibration` and
+`budget`. By name they are given as tables, here and in experiment files alike. A group that can
+be turned off also takes a bool:
 
     method("convert", inversion={"sparsity": 0}, switching={"patience": 3}, stand_in=False)
 """
@@ -21,7 +21,7 @@ def groups_of(part: type[Any]) -> dict[str, type[Any]]:
     Example:
         >>> from unstale.methods import Convert, Drop
         >>> sorted(groups_of(Convert)), groups_of(Drop)
-        (['budget', 'inversion', 'stand_in', 'switching', 'uniqueness'], {})
+        (['budget', 'calibration', 'inversion', 'stand_in', 'switching', 'uniqueness'], {})
     """
     hints = typing.get_type_hints(part)
     names = [field.name for field in dataclasses.fields(part)]

@@ -7,9 +7,9 @@ where a run of an older or unfinished kind may lack it.
 
 from unstale.report.records import Client, Method, MethodSummary, Scenario
 from unstale.run_folder.schema.checked import DamageError, count, items, mapping, number
-from unstale.run_folder.summary import COUNTS, FIGURES, OF_STAND_INS
+from unstale.run_folder.summary import COUNTS, FIGURES, MEANS
 
-METRICS = (*FIGURES, *COUNTS, *OF_STAND_INS)
+METRICS = (*FIGURES, *COUNTS, *MEANS)
 
 
 def parse_scenario(value: object) -> Scenario:

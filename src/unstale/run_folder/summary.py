@@ -20,9 +20,9 @@ FORMAT = 1
 # The figures of a summary that vary from seed to seed and get a spread.
 FIGURES = ("accuracy", "affected_accuracy", "affected_mean", "rounds_to_target")
 # Sums over all rounds of a seed.
-COUNTS = ("conversions", "iterations", "stand_ins")
-# Means over all stand-ins of a seed, and over all checks of them.
-OF_STAND_INS = ("stand_in_age", "stand_in_error")
+COUNTS = ("conversions", "iterations", "stand_ins", "probe_fits")
+# Means over all stand-ins of a seed, over all checks of them, and over all conversions.
+MEANS = ("stand_in_age", "stand_in_error", "share")
 
 
 def figures(lines: Sequence[Round], rounds: int, target: float) -> dict[str, Any]:
@@ -33,7 +33,9 @@ def figures(lines: Sequence[Round], rounds: int, target: float) -> dict[str, Any
     whose affected accuracy reaches the target. Rounds that were not evaluated are left
     out, and a figure without any value is None. `stand_ins` counts updates that the server
     made for absent clients; `stand_in_age` is the mean of their ages, `stand_in_error` the
-    mean error that later updates of the clients showed.
+    mean error that later updates of the clients showed. `probe_fits` counts fits that only
+    served calibration; `share` is the mean share of the estimates in what was used of
+    conversions, None where estimates were used as they are.
 
     Example:
         >>> lines = [Round(r, accuracy=0.5, affected_accuracy=r / 10) for r in range(1, 11)]
@@ -57,6 +59,7 @@ def figures(lines: Sequence[Round], rounds: int, target: float) -> dict[str, Any
     )
     ages = [one.age for line in lines for one in line.stand_ins]
     errors = [e for line in lines for one in line.checked if (e := one.error) is not None]
+    shares = [s for line in lines for one in line.converted if (s := one.share) is not None]
     return {
         "accuracy": mean(lambda line: line.accuracy, rounds * 4 / 5),
         "affected_accuracy": mean(affected, rounds * 4 / 5),
@@ -67,6 +70,8 @@ def figures(lines: Sequence[Round], rounds: int, target: float) -> dict[str, Any
         "stand_ins": len(ages),
         "stand_in_age": statistics.fmean(ages) if ages else None,
         "stand_in_error": statistics.fmean(errors) if errors else None,
+        "probe_fits": sum(line.notes.get("probed", 0) for line in lines),
+        "share": statistics.fmean(shares) if shares else None,
     }
 
 
@@ -75,7 +80,7 @@ def over_seeds(per_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
 
     The spread is the sample standard deviation, None for fewer than two values. A mean
     over seeds of which one has no value (a target never reached) is None. Age and error of
-    stand-ins are means over the seeds that had some.
+    stand-ins and the share of estimates are means over the seeds that had some.
     """
     rows = list(per_seed.values())
     summary: dict[str, Any] = {}
@@ -87,7 +92,7 @@ def over_seeds(per_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
         spread[key] = statistics.stdev(values) if whole and len(values) > 1 else None
     for key in COUNTS:
         summary[key] = statistics.fmean(row[key] for row in rows) if rows else 0.0
-    for key in OF_STAND_INS:
+    for key in MEANS:
         found = [row[key] for row in rows if row[key] is not None]
         summary[key] = statistics.fmean(found) if found else None
     summary["spread"] = spread

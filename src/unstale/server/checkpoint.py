@@ -34,7 +34,8 @@ from unstale.server.tree import put_tensors, take_tensors
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 2
+# 3: past updates of `convert` refer to their base weights by version.
+FORMAT = 3
 KEPT = 2
 
 ReadParams = Callable[[], Params]

@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from unstale.notes import Note, NoteKind
-from unstale.run_folder.schema import Checked, Converted, FellBack, Measured, Round, StoodIn
+from unstale.run_folder.schema import (
+    Calibrated,
+    Checked,
+    Converted,
+    FellBack,
+    Measured,
+    Round,
+    StoodIn,
+)
 from unstale.updates import Update
 
 
@@ -75,6 +83,7 @@ class Report:
             ),
             gamma={client: gamma for client, gamma in gammas if gamma is not None},
             measured=tuple(map(_measured, self._of("measured"))),
+            calibrated=tuple(map(_calibrated, self._of("calibrated"))),
             history=dict(self.history),
             awaiting_fit=self.awaiting_fit,
             absent=len(self.absent),
@@ -101,6 +110,7 @@ def _converted(note: Note) -> Converted:
         warm=detail.get("start") == "warm",
         points=tuple((at, _short(loss)) for at, loss in detail.get("curve", ())),
         base_version=note.base_version,
+        share=_short(detail.get("share")),
     )
 
 
@@ -110,6 +120,18 @@ def _measured(note: Note) -> Measured:
         estimate_error=_short(note.detail.get("estimate_error")),
         stale_error=_short(note.detail.get("stale_error")),
         version=note.detail.get("version", note.base_version),
+    )
+
+
+def _calibrated(note: Note) -> Calibrated:
+    detail = note.detail
+    return Calibrated(
+        client=note.client_id,
+        lag=detail.get("lag", 0),
+        stale_error=_short(detail.get("stale_error")),
+        error=_short(detail.get("error")),
+        share=_short(detail.get("share")),
+        late=bool(detail.get("late")),
     )
 
 

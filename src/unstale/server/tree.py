@@ -2,7 +2,8 @@
 
 The state of a method consists of nested dicts (with string keys) and lists whose leaves
 are tensors or JSON values. A checkpoint stores the tensors in a file of their own; the
-JSON has a reference, `{"$tensor": name}`, in the place of each.
+JSON has a reference, `{"$tensor": name}`, in the place of each. A tensor that is in several
+places is stored once, and is one tensor again when it is read.
 """
 
 import math
@@ -17,13 +18,12 @@ from unstale.errors import CheckpointError
 TENSOR = "$tensor"
 
 
-def take_tensors(value: Any, tensors: dict[str, Tensor], path: str = "") -> Any:
+def take_tensors(value: Any, tensors: dict[str, Tensor]) -> Any:
     """Return the tree as JSON values, with references to its tensors.
 
     Args:
         value: The tree.
         tensors: Filled with the tensors, by number.
-        path: Where `value` is in the whole tree, for messages.
 
     Raises:
         CheckpointError: If a leaf is neither a tensor nor a JSON value.
@@ -35,9 +35,14 @@ def take_tensors(value: Any, tensors: dict[str, Tensor], path: str = "") -> Any:
         >>> found
         {'0': tensor([1., 1.])}
     """
+    return _take(value, tensors, {}, "")
+
+
+def _take(value: Any, tensors: dict[str, Tensor], names: dict[int, str], path: str) -> Any:
+    """Return a part of the tree; `names` has the tensors so far by identity."""
     if isinstance(value, Tensor):
         # Numbered instead of named by path: keys may contain any character, even a separator.
-        name = str(len(tensors))
+        name = names.setdefault(id(value), str(len(tensors)))
         tensors[name] = value
         return {TENSOR: name, "device": str(value.device)}
     if isinstance(value, Mapping):
@@ -45,11 +50,11 @@ def take_tensors(value: Any, tensors: dict[str, Tensor], path: str = "") -> Any:
             if not isinstance(key, str):
                 raise CheckpointError(f"State keys should be strings. Found {key!r} at '{path}'.")
         return {
-            _escaped(key): take_tensors(item, tensors, f"{path}/{key}")
+            _escaped(key): _take(item, tensors, names, f"{path}/{key}")
             for key, item in value.items()
         }
     if isinstance(value, list | tuple):
-        return [take_tensors(item, tensors, f"{path}/{i}") for i, item in enumerate(value)]
+        return [_take(item, tensors, names, f"{path}/{i}") for i, item in enumerate(value)]
     if isinstance(value, float) and not math.isfinite(value):
         raise CheckpointError(
             f"Numbers of a state should be finite, as JSON's are. Found {value} at '{path}'. "
@@ -74,12 +79,20 @@ def _unescaped(key: str) -> str:
 
 def put_tensors(value: Any, tensors: Mapping[str, Tensor]) -> Any:
     """Return the tree from the results of `take_tensors`."""
+    return _put(value, tensors, {})
+
+
+def _put(value: Any, tensors: Mapping[str, Tensor], moved: dict[str, Tensor]) -> Any:
+    """Return a part of the tree; `moved` has the tensors that are on their device already."""
     if isinstance(value, dict):
         if TENSOR in value:
-            return tensors[value[TENSOR]].to(_device_here(value["device"]))
-        return {_unescaped(key): put_tensors(item, tensors) for key, item in value.items()}
+            name = value[TENSOR]
+            if name not in moved:
+                moved[name] = tensors[name].to(_device_here(value["device"]))
+            return moved[name]
+        return {_unescaped(key): _put(item, tensors, moved) for key, item in value.items()}
     if isinstance(value, list):
-        return [put_tensors(item, tensors) for item in value]
+        return [_put(item, tensors, moved) for item in value]
     return value
 
 

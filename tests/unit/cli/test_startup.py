@@ -26,6 +26,7 @@ def imported_by(*words, folder):
         (["--help"], "Commands:"),
         (["--version"], "version"),
         (["run", "--help"], "--resume"),
+        (["check", "--help"], "--staleness"),
         (["data", "--help"], "check"),
         (["methods"], "convert"),
         (["methods", "--json"], '"does"'),

@@ -19,7 +19,8 @@ from unstale.seeding import generator
 from unstale.updates import TrainingTools
 
 SETTINGS = ConvertAll(
-    us.Inversion(sparsity=0, iterations=5, warm_iterations=3, history=2, max_loss=10.0)
+    us.Inversion(sparsity=0, iterations=5, warm_iterations=3, history=2, max_loss=10.0),
+    calibration=us.Calibration(enabled=False),
 )
 
 

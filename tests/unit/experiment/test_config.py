@@ -12,7 +12,9 @@ from unstale.sim.partition import DirichletLabels
 
 ROOT = Path(__file__).parents[3]
 SHIPPED = sorted(
-    path for path in (ROOT / "experiments").rglob("*.toml") if path.name != "sweep.toml"
+    path
+    for path in (ROOT / "experiments").rglob("*.toml")
+    if path.name not in ("sweep.toml", "cells.toml")
 )
 
 

@@ -147,6 +147,18 @@ def test_loading_twice_is_the_same(file):
     assert load_experiment(file) == load_experiment(file)
 
 
+def test_a_label_goes_before_a_name():
+    """The quickstart has a `convert` with a label of its own before the one without."""
+    config = load_experiment(overrides=["methods.convert.warm_start=false"])
+    by_label = {m.label: m.settings for m in config.methods}
+    assert by_label["convert"] == {"warm_start": False}
+    assert "warm_start" not in by_label["arrivals"]
+    other = load_experiment(
+        overrides=["methods=[{name='weighted', label='x'}]", "methods.weighted.a=0.5"]
+    )
+    assert other.methods[0].settings == {"a": 0.5}
+
+
 def test_some_of_the_methods_by_label():
     chosen = load_experiment(methods=["weighted", "no_delay", "weighted"])
     assert [m.label for m in chosen.methods] == ["no_delay", "weighted"]

@@ -5,7 +5,6 @@ import torch
 
 from unstale.errors import ConfigError, DataError, ModelError, RunError
 from unstale.experiment import RunFolder, for_programs, parse, run_experiment
-from unstale.experiment.run import resolve_device
 from unstale.run_folder.lines import Lines
 from unstale.server.checkpoint import load_tensors
 
@@ -180,10 +179,6 @@ def test_devices_that_are_not_there(name, run_tiny, tmp_path):
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400
     assert not (tmp_path / "a").exists()
-
-
-def test_resolve_device():
-    assert resolve_device("cpu") == torch.device("cpu")
 
 
 # --- folders that hold something already ------------------------------------------------------

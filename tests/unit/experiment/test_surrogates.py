@@ -45,7 +45,7 @@ def test_large_inputs_show_with_fewer_samples(run_tiny, converting, monkeypatch)
     monkeypatch.setattr(surrogates, "MAX_VALUES", 2 * 3 * 3)
     monkeypatch.setattr(surrogates, "MAX_CLIENTS", 1)
     found = read(run_tiny("a", table=converting))
-    assert (found["of"], len(found["clients"]), len(found["clients"][0]["x"])) == (2, 1, 4)
+    assert (found["of"], len(found["clients"]), len(found["clients"][0]["x"])) == (2, 1, 6)
 
 
 def test_stopped_and_resumed_it_tells_the_same(run_tiny, converting, recorder):

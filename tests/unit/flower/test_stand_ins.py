@@ -138,6 +138,22 @@ def test_a_really_slow_node_is_stood_in_for_while_it_works(tmp_path):
     assert server.params["bias"].item() == pytest.approx(expected_bias(tmp_path), abs=1e-12)
 
 
+def test_nobody_is_stood_in_for_if_none_of_the_asked_has_answered_yet(tmp_path):
+    """A round that closes by its deadline: one stand-in alone would be the whole average."""
+    late = lambda node: LATE if node == SLOW else 0  # noqa: E731
+    seconds = dict.fromkeys((*FAST, SLOW), 0.01)
+    grid = late_grid(seconds, close=ClosePolicy(deadline=5.0), delay=late)
+
+    def stall(version, arrays):
+        grid.below.seconds |= dict.fromkeys(FAST, 7.0 if version == 4 else 0.01)
+
+    run(tmp_path, grid, 8, evaluate=stall)
+    events = of_kind(tmp_path, "version")
+    assert events[4]["updates"] == []
+    assert (events[4]["absent"], events[4]["stand_ins"], events[4]["changed"]) == ([], [], False)
+    assert any(event["stand_ins"] for event in events[5:])
+
+
 class DiedError(Exception):
     """Stands for a process that dies while it evaluates: its round is not written down."""
 

@@ -180,7 +180,7 @@ def test_several_at_once_are_as_one_by_one(problem, history):
 
 
 def test_a_warm_start_needs_fewer_iterations(problem):
-    settings = Inversion(sparsity=0, warm_iterations=150, good_loss=0.0)
+    settings = Inversion(start="grey", warm_iterations=150, good_loss=0.0)
 
     def fit(*requests):
         return convert_many(problem.model, requests, settings=settings, **problem.parts)

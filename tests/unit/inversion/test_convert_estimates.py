@@ -124,7 +124,7 @@ class TestRestart:
 
     def test_where_the_cold_start_is_no_better_the_warm_one_stays(self, problem):
         found = self.fit(problem, restart_loss=0.2, iterations=1, patience=0, noise=0.0)
-        worse = self.fit(problem, restart_loss=0.0)
+        worse = self.fit(problem, restart_loss=0.0, patience=0, noise=0.0)
         assert found.loss == min(worse.loss, found.losses[-1])
 
     def test_time_that_is_used_up_allows_no_second_try(self, problem):

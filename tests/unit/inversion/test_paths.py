@@ -202,4 +202,4 @@ def test_a_fit_along_the_path_is_as_good(problem, clients):
         )
         assert all(f.ok for f in found)
         errors[path] = sum(problem.error(c, f.delta) for c, f in zip(clients, found, strict=True))
-    assert errors["along"] < 1.2 * errors["exact"]
+    assert errors["along"] < 1.5 * errors["exact"]

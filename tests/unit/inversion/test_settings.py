@@ -21,6 +21,11 @@ from unstale.inversion import Inversion, preset
         ({"sparsity": 1.0}, "sparsity"),
         ({"sample_share": 0.0}, "`sample_share`"),
         ({"max_seconds": 0.0}, "`max_seconds`"),
+        ({"trial_iterations": 0}, "`trial_iterations` should be a positive integer"),
+        ({"trial_loss": -1.0}, "`trial_loss`"),
+        ({"start": "borrowed"}, "every client has"),
+        ({"start": "borrowed+grey"}, "every client has"),
+        ({"start": "grey+grey"}, "once each"),
         ({"max_steps": -1}, "`max_steps` should be an integer"),
         ({"max_steps": 20.0}, "`max_steps` should be an integer"),
     ],
@@ -37,6 +42,8 @@ def test_bad_settings_are_refused(fields, message):
         {"optimizer": "adm"},
         {"start": "gray"},
         {"schedule": "cos"},
+        {"start": "grey+gausian"},
+        {"start": ""},
         {"path": "alone"},
         {"precision": "float16"},
     ],
@@ -46,13 +53,15 @@ def test_unknown_names_are_refused(fields):
         Inversion(**fields)
 
 
-def test_samples_are_half_within_bounds():
+def test_samples_are_a_share_within_bounds():
     settings = Inversion(min_samples=8, max_samples=100)
-    assert [settings.num_samples(n) for n in (1, 40, 450)] == [8, 20, 100]
+    assert [settings.num_samples(n) for n in (1, 40, 450)] == [8, 40, 100]
+    half = Inversion(min_samples=8, max_samples=100, sample_share=0.5)
+    assert [half.num_samples(n) for n in (1, 40, 450)] == [8, 20, 100]
 
 
 def test_the_surrogate_takes_the_clients_steps():
-    settings = Inversion(min_samples=1, max_samples=1000, max_steps=0)
+    settings = Inversion(min_samples=1, max_samples=1000, sample_share=0.5, max_steps=0)
     full = settings.local_for(us.LocalSpec(epochs=5), 450)
     assert (full.num_steps(225), full.batch_size) == (5, None)
     # 450 in batches of 32 are 15 a pass; 225 samples in 15 batches are 15 each.
@@ -60,8 +69,18 @@ def test_the_surrogate_takes_the_clients_steps():
     assert (batched.num_steps(225), batched.batch_size) == (75, 15)
 
 
+def test_adam_divides_by_more_than_the_clients():
+    client = us.LocalSpec(optimizer="adam", epochs=5, eps=1e-8)
+    assert Inversion().local_for(client, 40).eps == 1e-3
+    assert Inversion(adam_eps=0).local_for(client, 40).eps == 1e-8
+    assert Inversion(adam_eps=1e-9).local_for(client, 40).eps == 1e-8
+    assert preset("paper").local_for(client, 40).eps == 1e-8
+    sgd = us.LocalSpec(epochs=5)
+    assert Inversion().local_for(sgd, 40).eps == sgd.eps
+
+
 def test_a_long_recipe_is_shortened():
-    settings = Inversion(min_samples=1, max_samples=1000, max_steps=30)
+    settings = Inversion(min_samples=1, max_samples=1000, sample_share=0.5, max_steps=30)
     # 5 passes over 225 samples in 30 steps: 6 batches a pass.
     short = settings.local_for(us.LocalSpec(lr=0.01, epochs=5, batch_size=32), 450)
     assert (short.num_steps(225), short.batch_size) == (30, 38)

@@ -6,7 +6,7 @@ import torch
 from unstale.errors import ConfigError, UnknownNameError
 from unstale.inversion import InputSpec, Surrogate
 from unstale.inversion.schedules import schedule_of
-from unstale.inversion.surrogate import STARTS, start_of, warmed
+from unstale.inversion.surrogate import AUTO, STARTS, starts_of, warmed
 from unstale.seeding import generator
 
 PIXELS = InputSpec(shape=(1, 8, 8), classes=4, low=-1.0, high=3.0)
@@ -14,33 +14,59 @@ SENSORS = InputSpec(shape=(30,), classes=4)
 
 
 def test_grey_is_near_the_middle_and_labels_near_uniform():
-    start = start_of("grey")(PIXELS, 200, 0.1, generator(0))
+    start = STARTS["grey"](PIXELS, 200, 0.1, generator(0))
     assert float(start.x.mean()) == pytest.approx(PIXELS.middle, abs=0.02)
     assert float(start.x.std()) == pytest.approx(0.4, rel=0.05)  # a tenth of the range
     assert float((start.labels - 0.25).abs().max()) < 0.12
 
 
 def test_halfway_is_between_the_bounds_where_grey_is_at_zero():
-    start = start_of("halfway")(PIXELS, 200, 0.1, generator(0))
+    start = STARTS["halfway"](PIXELS, 200, 0.1, generator(0))
     assert float(start.x.mean()) == pytest.approx((PIXELS.low + PIXELS.high) / 2, abs=0.02)
     assert PIXELS.middle == 0
 
 
 def test_grey_without_bounds_is_near_zero():
-    start = start_of("grey")(SENSORS, 200, 0.1, generator(0))
+    start = STARTS["grey"](SENSORS, 200, 0.1, generator(0))
     assert float(start.x.mean()) == pytest.approx(0, abs=0.01)
     assert float(start.x.std()) == pytest.approx(0.1, rel=0.05)
 
 
 def test_gaussian_has_unit_variance_whatever_the_noise():
-    start = start_of("gaussian")(SENSORS, 200, 0.1, generator(0))
+    start = STARTS["gaussian"](SENSORS, 200, 0.1, generator(0))
     assert float(start.x.std()) == pytest.approx(1, rel=0.05)
     assert float(start.y_logits.std()) == pytest.approx(1, rel=0.1)
 
 
+@pytest.mark.parametrize("shape", [(30,), (6, 40), (1, 8, 8), (3, 1, 1), (1, 4, 6, 6)])
+def test_classes_tells_samples_apart_around_the_plain_value(shape):
+    spec = InputSpec(shape, classes=4, low=-8.0, high=12.0)
+    start = STARTS["classes"](spec, 400, 0.05, generator(0))
+    assert start.fits(spec)
+    assert start.labels.argmax(1)[:6].tolist() == [0, 1, 2, 3, 0, 1]
+    assert float(start.labels.max()) < 0.9, "no class is certain"
+    assert float(start.x.mean()) == pytest.approx(spec.middle, abs=0.1 * spec.unit)
+    assert float(start.x.std(0).mean()) == pytest.approx(0.2 * spec.unit, rel=0.2)
+
+
+def test_classes_is_smooth_over_positions():
+    fine = STARTS["classes"](PIXELS, 200, 0.0, generator(0)).x
+    assert float(fine.diff(dim=-1).abs().mean()) < 0.6 * float(fine.std())
+    features = STARTS["classes"](SENSORS, 200, 0.0, generator(0)).x
+    assert float(features.diff(dim=-1).abs().mean()) > float(features.std())
+
+
+def test_names_of_starts():
+    assert starts_of("auto") == AUTO
+    assert starts_of("grey + borrowed") == ("grey", "borrowed")
+    assert starts_of("gaussian") == ("gaussian",)
+    with pytest.raises(UnknownNameError, match="Did you mean 'grey'"):
+        starts_of("gray")
+
+
 @pytest.mark.parametrize("name", sorted(STARTS))
 def test_starts_depend_on_the_seed_alone(name):
-    make = start_of(name)
+    make = STARTS[name]
     a, b, c = (make(PIXELS, 3, 0.1, generator(seed)) for seed in (1, 1, 2))
     assert torch.equal(a.x, b.x)
     assert torch.equal(a.y_logits, b.y_logits)
@@ -50,7 +76,7 @@ def test_starts_depend_on_the_seed_alone(name):
 
 def test_a_one_sided_bound_is_kept():
     spec = InputSpec(shape=(5,), classes=2, low=0.0)
-    assert float(start_of("grey")(spec, 20, 0.1, generator(0)).x.min()) == 0.0
+    assert float(STARTS["grey"](spec, 20, 0.1, generator(0)).x.min()) == 0.0
     assert InputSpec(shape=(5,), classes=2, high=-2.0).middle == -2.0
 
 

@@ -42,8 +42,11 @@ def changed(part, **changes):
 
 
 def converting(**settings):
-    """Return a `ConvertAll` with these settings, whichever group they are in."""
-    return changed(ConvertAll(), **settings)
+    """Return a `ConvertAll` with these settings, whichever group they are in.
+
+    It uses estimates as they are; tests of calibration turn that on.
+    """
+    return changed(ConvertAll(calibration=us.Calibration(enabled=False)), **settings)
 
 
 @dataclass

@@ -30,4 +30,4 @@ def trained(world, compensator, state, client, version, examples=12, local=LOCAL
 
 def with_entry(state, client, **changes):
     clients = state["clients"]
-    return {"clients": {**clients, client: {**clients[client], **changes}}}
+    return {**state, "clients": {**clients, client: {**clients[client], **changes}}}

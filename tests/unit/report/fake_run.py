@@ -290,6 +290,7 @@ def _summary(per_seed: list[list[Round]], rounds: int) -> dict:
                 "conversions": sum(line.conversions for line in lines),
                 "iterations": sum(line.iterations for line in lines),
                 "stand_ins": 0,
+                "probe_fits": 0,
             }
         )
     whole = {}

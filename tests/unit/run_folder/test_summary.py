@@ -3,7 +3,7 @@ import statistics
 import pytest
 
 from unstale.run_folder import Round
-from unstale.run_folder.schema import SCHEMA, Checked, StoodIn
+from unstale.run_folder.schema import SCHEMA, Checked, Converted, StoodIn
 from unstale.run_folder.summary import figures, over_seeds
 
 
@@ -30,7 +30,26 @@ def test_windows_by_hand():
         "stand_ins": 0,
         "stand_in_age": None,
         "stand_in_error": None,
+        "probe_fits": 0,
+        "share": None,
     }
+
+
+def test_calibration_by_hand():
+    lines = [
+        Round(1, notes={"probed": 4}),
+        Round(2, notes={"probed": 1}, converted=(converted(0.5), converted(None))),
+        Round(3, converted=(converted(1.0), converted(0.9))),
+    ]
+    found = figures(lines, rounds=3, target=0.5)
+    assert found["probe_fits"] == 5
+    assert found["share"] == pytest.approx((0.5 + 1.0 + 0.9) / 3)
+    whole = over_seeds({0: found, 1: {**found, "probe_fits": 1, "share": None}})
+    assert (whole["probe_fits"], whole["share"]) == (3, pytest.approx(0.8))
+
+
+def converted(share):
+    return Converted("a", 0.1, 5, True, share=share)
 
 
 def test_stand_ins_by_hand():
@@ -105,6 +124,8 @@ def row(accuracy, affected, to_target, conversions=0, stand_ins=0, age=None, err
         "stand_ins": stand_ins,
         "stand_in_age": age,
         "stand_in_error": error,
+        "probe_fits": 0,
+        "share": None,
     }
 
 

@@ -38,3 +38,13 @@ def test_a_check_is_told_with_five_digits():
     detail = {"age": 12, "error": 0.0123456789, "share": float("nan")}
     line = us.Report(7, (12,), (us.Note("checked", "a", 3, detail),)).to_json()
     assert line["checked"] == [{"client": "a", "age": 12, "error": 0.012346, "share": None}]
+
+
+def test_a_comparison_is_told_with_five_digits():
+    detail = {"lag": 7, "stale_error": 0.123456789, "error": 0.1, "share": 1.0, "late": True}
+    notes = (us.Note("calibrated", "a", 3, detail), us.Note("probed", "b", 6, {"iterations": 9}))
+    line = us.Report(7, (0,), notes).line()
+    assert line.to_json()["calibrated"] == [
+        {"client": "a", "lag": 7, "stale_error": 0.12346, "error": 0.1, "share": 1.0, "late": True}
+    ]
+    assert (line.iterations, line.conversions) == (9, 0), "what it costs is counted"

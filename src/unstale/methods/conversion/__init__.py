@@ -2,12 +2,19 @@
 
 from unstale.methods.conversion.convert import Convert
 from unstale.methods.conversion.convert_all import ConvertAll
-from unstale.methods.conversion.settings import Budget, StandIn, Switching, Uniqueness
+from unstale.methods.conversion.settings import (
+    Budget,
+    Calibration,
+    StandIn,
+    Switching,
+    Uniqueness,
+)
 from unstale.methods.conversion.switching import SwitchBack, switch_back
 from unstale.methods.conversion.uniqueness import OnlyUnique, only_unique
 
 __all__ = [
     "Budget",
+    "Calibration",
     "Convert",
     "ConvertAll",
     "OnlyUnique",

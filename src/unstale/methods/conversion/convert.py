@@ -7,10 +7,17 @@ from unstale.errors import ConfigError
 from unstale.inversion import Inversion
 from unstale.methods.base import Compensator
 from unstale.methods.conversion.convert_all import ConvertAll
-from unstale.methods.conversion.settings import Budget, StandIn, Switching, Uniqueness
+from unstale.methods.conversion.settings import (
+    Budget,
+    Calibration,
+    StandIn,
+    Switching,
+    Uniqueness,
+)
 from unstale.methods.conversion.switching import SwitchBack
 from unstale.methods.conversion.uniqueness import OnlyUnique
 from unstale.methods.groups import with_enabled
+from unstale.methods.watching import watched
 from unstale.updates import Outcome, ServerView, State, Update
 
 _GROUPS = {
@@ -18,6 +25,7 @@ _GROUPS = {
     "uniqueness": Uniqueness,
     "switching": Switching,
     "stand_in": StandIn,
+    "calibration": Calibration,
     "budget": Budget,
 }
 
@@ -28,8 +36,9 @@ class Convert:
 
     The server fits a surrogate: a small data set on which training from the update's base
     version gives the stale update. Training the current model on the surrogate gives the
-    estimate. Only unique updates are converted (`uniqueness`), and a client's stale updates
-    are used again once its estimates have become worse than those (`switching`). While a
+    estimate. What is used lies between the two, as far as earlier estimates proved right
+    (`calibration`). Only unique updates are converted (`uniqueness`), and a client's stale
+    updates are used again once its estimates have become worse than those (`switching`). While a
     client is absent, the current model is trained on its surrogate in its place
     (`stand_in`). Needs `Server(inputs=...)`.
 
@@ -57,6 +66,8 @@ class Convert:
     """When a client's stale updates are used again."""
     stand_in: StandIn = field(default_factory=StandIn)
     """When the server stands in for a client that is at work or away."""
+    calibration: Calibration = field(default_factory=Calibration)
+    """How far estimates are trusted."""
     budget: Budget = field(default_factory=Budget)
     """Limits on the time and memory of conversions."""
     warm_start: bool = True
@@ -85,6 +96,7 @@ class Convert:
         parts: Compensator = ConvertAll(
             self.inversion,
             self.stand_in,
+            self.calibration,
             self.budget,
             self.warm_start,
             self.max_growth,
@@ -118,3 +130,7 @@ class Convert:
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
         """Apply the composed compensator."""
         return self.composed.apply(updates, state, view)
+
+    def watch(self, updates: Sequence[Update], state: State, view: ServerView) -> State:
+        """Show updates that pass by to the composed compensator."""
+        return watched(self.composed, updates, state, view)

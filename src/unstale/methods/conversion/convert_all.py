@@ -1,45 +1,53 @@
 """Conversion of all stale updates of a round, without selection or switching back.
 
-It also stands in for absent clients that have a surrogate: see `stand_ins.py`.
+It also stands in for absent clients that have a surrogate (`stand_ins.py`), remembers the
+last updates of slow clients, converted or not (`past_updates.py`), and learns how far estimates
+can be trusted (`calibrating.py`).
 """
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-from torch import nn
 
 from unstale.errors import ConfigError
 from unstale.executors import WorkerError
-from unstale.inversion import Conversion, InputSpec, Inversion, Request, Surrogate, estimate_with
+from unstale.inversion import (
+    Conversion,
+    Fit,
+    Inversion,
+    Request,
+    Surrogate,
+    estimate_with,
+)
 from unstale.methods.base import check_fallback, fall_back
-from unstale.methods.conversion import client_memory, stand_ins
-from unstale.methods.conversion.parallel import fit_parallel
+from unstale.methods.conversion import calibrating, client_memory, past_updates, stand_ins
+from unstale.methods.conversion.borrowing import borrowed_for
+from unstale.methods.conversion.candidates import inversion_of
+from unstale.methods.conversion.converted import converted
+from unstale.methods.conversion.parallel import fit_parallel, needed
 from unstale.methods.conversion.prefit import FitJob
-from unstale.methods.conversion.settings import Budget, StandIn
+from unstale.methods.conversion.selection import Treated, prefit_of, select
+from unstale.methods.conversion.settings import Budget, Calibration, StandIn
 from unstale.params import norm
 from unstale.seeding import derive
-from unstale.updates import Note, Outcome, PrefitResult, ServerView, State, Update
+from unstale.updates import Outcome, ServerView, State, Update
 
-# The loss curve is recorded at 12 iterations of cold fits, of a client's second fit and of every
-# tenth: enough for the report, without making the round's line long.
-CURVE_EVERY, CURVE_POINTS = 10, 12
-
-# What is used of an update (None drops it), and the note about it.
-Treated = tuple[Update | None, Note]
+# A fit of a round: the index of the update that is converted, or client and candidate of a probe.
+Asked = int | tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class ConvertAll:
     """Converts every stale update whose base version is still kept, a round in one batch.
 
-    If a fit fails or its estimate is not trusted (`max_growth`), the stale update is used
-    unchanged and a note gives the reason.
+    What is used lies between the stale update and the estimate, as far as earlier estimates
+    proved right (`calibration`). If a fit fails or its estimate is absurd (`max_growth`), the
+    stale update is used unchanged and a note gives the reason.
 
     Memory, for each of at most `budget.max_clients` clients: a surrogate of up to
-    `inversion.max_samples` samples and, with `inversion.history` = h, 2·(h−1) times the
-    size of the model.
+    `inversion.max_samples` samples and, with `inversion.history` = h, its last h−1 stale
+    updates, each of the model's size. The weights that these started from are kept once for
+    all clients: the model's size for each such version.
 
     Example:
         >>> ConvertAll(Inversion(history=3, sparsity=0)).lookback
@@ -50,6 +58,8 @@ class ConvertAll:
     """How surrogates are fitted."""
     stand_in: StandIn = field(default_factory=StandIn)
     """When the server stands in for a client that is at work or away."""
+    calibration: Calibration = field(default_factory=Calibration)
+    """How far estimates are trusted."""
     budget: Budget = field(default_factory=Budget)
     """Limits on the time and memory of conversions."""
     warm_start: bool = True
@@ -75,91 +85,132 @@ class ConvertAll:
 
     def init(self) -> State:
         """Return the state without any client."""
-        return {"clients": {}}
+        return {"clients": {}, "bases": {}}
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
         """Convert the stale updates of a round, and stand in for absent clients."""
         late = [i for i, u in enumerate(updates) if u.staleness(view.version) > 0]
         planned = stand_ins.plan(updates, state["clients"], view, self.stand_in)
-        if not (late or planned):
-            return Outcome(tuple(updates), state)
-        model, inputs = _needed(view)
+        begun = calibrating.begin(updates, state, view, self.calibration, self.inversion)
+        probing = begun.probing
+        if not (late or planned or probing):
+            return Outcome(tuple(updates), begun.kept(state), begun.notes)
+        model, _ = needed(view)
         # 1. Select the updates to convert.
-        ahead = {i: made for i in late if (made := _prefit(updates[i], view)) is not None}
-        chosen, treated = self._selected(updates, late, ahead, view)
-        # 2. Fit a surrogate to each.
+        ahead = {i: made for i in late if (made := prefit_of(updates[i], view)) is not None}
+        most = self.budget.max_conversions
+        known, treated = select(updates, late, ahead, view, most=most, fallback=self.fallback)
+        # 2. Fit a surrogate to each, and to the updates of probes.
         requests = {
-            i: self._request(pair, chosen.values(), state["clients"], view)
-            for i, pair in chosen.items()
-            if i not in ahead
+            i: self._request(pair, known.values(), state, view)
+            for i, pair in known.items()
+            if i not in ahead and i not in treated
         }
-        seconds = self.budget.round_seconds
         fits = {i: made.fit for i, made in ahead.items()}
+        probed: dict[tuple[str, str], Fit] = {}
         try:
-            fits |= zip(
-                requests,
-                fit_parallel(list(requests.values()), model, inputs, self.inversion, view, seconds),
-                strict=True,
-            )
+            found = self._fit(requests, probing.fits, begun.by, view)
+            fits |= {i: found[i] for i in requests}
+            probed = {key: found[key] for key in probing.fits}
         except WorkerError as error:
             treated |= {i: fall_back(updates[i], "keep", str(error)) for i in requests}
         requests |= {i: made.request for i, made in ahead.items()}
         # 3. Train all surrogates of the round together.
+        standing = planned.trainings(state["clients"], view, self.inversion)
         conversions, changes = estimate_with(
             model,
             [requests[i] for i in sorted(fits)],
             [fits[i] for i in sorted(fits)],
-            planned.trainings(state["clients"], view, self.inversion),
+            [*standing, *probing.trainings(probed, view, self.inversion)],
             current=view.params,
             local=view.local,
             settings=self.inversion,
         )
-        # 4. Use the estimates that can be trusted, and update the state.
-        done = stand_ins.conclude(planned, changes, state["clients"], view, self.max_growth)
+        # 4. Use the estimates as far as they can be trusted, and update the state.
+        stood, of_probes = changes[: len(standing)], changes[len(standing) :]
+        done = stand_ins.conclude(planned, stood, state["clients"], view, self.max_growth)
+        checks = zip(planned.checks, stood[len(planned.weights) :], strict=True)
+        book, notes = calibrating.conclude(
+            begun,
+            probed,
+            of_probes,
+            [(update, change) for (update, _), change in checks],
+            view,
+            self.inversion,
+            self.max_growth,
+        )
         for i, conversion in zip(sorted(fits), conversions, strict=True):
-            treated[i] = self._used(chosen[i], conversion, done.clients, view.version)
+            treated[i] = self._used(updates[i], conversion, done.clients, view.version)
+        by_index = dict(zip(sorted(fits), conversions, strict=True))
+        treated, book = calibrating.used(
+            treated, updates, requests, by_index, state["clients"], book, begun, view
+        )
+        after = begun.kept({**state, "clients": done.clients}, book)
         results = [treated.get(i, (update, None)) for i, update in enumerate(updates)]
         return Outcome(
             (*(update for update, _ in results if update is not None), *done.updates),
-            {"clients": client_memory.latest(done.clients, self.budget.max_clients)},
-            (*(note for _, note in results if note is not None), *done.notes),
+            self._remembered(after, known.values(), view.version),
+            (*(note for _, note in results if note is not None), *done.notes, *notes),
         )
 
-    def _selected(
+    def _fit(
         self,
-        updates: Sequence[Update],
-        late: Sequence[int],
-        ahead: Mapping[int, PrefitResult],
+        requests: Mapping[int, Request],
+        probes: Mapping[tuple[str, str], Request],
+        by: str,
         view: ServerView,
-    ) -> tuple[dict[int, client_memory.Known], dict[int, Treated]]:
-        """Return the updates to convert in the order of arrival, and what became of the others.
+    ) -> dict[Asked, Fit]:
+        """Fit the surrogates of a round: all in one batch, unless there are candidates.
 
-        The stalest are selected first; prefits do not count against the budget.
+        Args:
+            requests: What is converted.
+            probes: What is fitted to learn from, by client and candidate.
+            by: The candidate by which `requests` are fitted.
+            view: The server.
         """
-        known: dict[int, client_memory.Known] = {}
-        treated: dict[int, Treated] = {}
-        bound = self.budget.max_conversions
-        budget = len(late) if bound is None else bound
-        for i in sorted(late, key=lambda i: -updates[i].staleness(view.version)):
-            base = ahead[i].request.base if i in ahead else view.history(updates[i].base_version)
-            if base is None:
-                treated[i] = fall_back(updates[i], self.fallback, "the base weights are gone")
-            elif i not in ahead and budget == 0:
-                treated[i] = fall_back(updates[i], "keep", "the round's conversions are used up")
-            else:
-                known[i] = (updates[i], base)
-                budget -= i not in ahead
-        return {i: known[i] for i in sorted(known)}, treated
+        model, inputs = needed(view)
+        kinds: dict[str, dict[Asked, Request]] = {by: {}}
+        for i, request in requests.items():
+            kinds[by][i] = request
+        for (client, name), request in probes.items():
+            kinds.setdefault(name, {})[client, name] = request
+        found: dict[Asked, Fit] = {}
+        for name, group in kinds.items():
+            seconds = self.budget.round_seconds
+            if seconds is not None and len(kinds) > 1:
+                seconds *= len(group) / (len(requests) + len(probes))
+            inversion = inversion_of(name, self.inversion)
+            asked = list(group.values())
+            found |= zip(
+                group, fit_parallel(asked, model, inputs, inversion, view, seconds), strict=True
+            )
+        return found
+
+    def watch(self, updates: Sequence[Update], state: State, view: ServerView) -> State:
+        """Remember stale updates that a wrapper does not have converted."""
+        if calibrating.depth_of(self.calibration, self.inversion) == 0:
+            return state
+        late = [u for u in updates if u.staleness(view.version) > 0]
+        known = [(u, base) for u in late if (base := view.history(u.base_version)) is not None]
+        return self._remembered(state, known, view.version)
+
+    def _remembered(
+        self, state: State, known: Iterable[client_memory.Known], version: int
+    ) -> State:
+        """Return the state with these past updates, within the limits on memory."""
+        depth = calibrating.depth_of(self.calibration, self.inversion)
+        after = past_updates.remember(state, known, depth, version)
+        most = self.budget.max_clients
+        return calibrating.bounded(past_updates.pruned(after, most), most)
 
     def _used(
         self,
-        pair: client_memory.Known,
+        update: Update,
         conversion: Conversion,
         clients: dict[str, client_memory.Entry],
         version: int,
     ) -> Treated:
         """Return what is used of a converted update, and change its client's entry."""
-        update = pair[0]
         entry = clients.get(update.client_id, {})
         if fault := self._fault(update, conversion):
             cost = {"iterations": conversion.iterations, "seconds": conversion.seconds}
@@ -171,12 +222,9 @@ class ConvertAll:
             return kept, dataclasses.replace(note, detail={**note.detail, **cost})
         keeps = self.warm_start or self.stand_in.enabled
         surrogate = conversion.surrogate if keeps else None
-        depth = self.inversion.history - 1
-        if surrogate is not None or depth:
-            clients[update.client_id] = client_memory.remember(
-                entry, pair, surrogate, depth, version
-            )
-        return _converted(update, conversion, entry.get("count", 0))
+        if surrogate is not None or calibrating.depth_of(self.calibration, self.inversion):
+            clients[update.client_id] = client_memory.remember(entry, update, surrogate, version)
+        return converted(update, conversion, entry.get("count", 0))
 
     def stands_in_for(self, state: State, version: int) -> frozenset[str]:
         """Return the clients whose surrogate is kept, not too old, and trusted."""
@@ -199,8 +247,9 @@ class ConvertAll:
         base = view.history(update.base_version)
         if base is None:
             return None
-        request = self._request((update, base), (), state["clients"], view)
-        return FitJob(request, view.local, tools.inputs, self.inversion)
+        request = self._request((update, base), (), state, view)
+        inversion = calibrating.inversion_now(state, self.calibration, self.inversion)
+        return FitJob(request, view.local, tools.inputs, inversion)
 
     def surrogates(self, state: State) -> dict[str, Surrogate]:
         """Return the surrogates in the state, by client."""
@@ -211,17 +260,20 @@ class ConvertAll:
         self,
         pair: client_memory.Known,
         round_: Iterable[client_memory.Known],
-        clients: Mapping[str, client_memory.Entry],
+        state: State,
         view: ServerView,
     ) -> Request:
+        """Return the request to fit one update; `round_` are all stale updates of the round."""
         update, base = pair
-        entry = clients.get(update.client_id, {})
+        entry = state["clients"].get(update.client_id, {})
         others = [other for other in round_ if other[0].client_id == update.client_id]
-        past = client_memory.past_of(entry, others, update.base_version, self.inversion.history - 1)
+        depth = calibrating.depth_of(self.calibration, self.inversion)
+        past = past_updates.past_of(entry, state["bases"], others, update.base_version, depth)
         # Depends on client and base version only, not on the other updates of the round.
         seed = derive(view.rng.initial_seed(), "convert", update.client_id, update.base_version)
         warm = client_memory.surrogate_of(entry) if self.warm_start else None
-        return Request(base, update.delta, update.num_examples, past, warm, seed)
+        borrowed = None if warm is not None else borrowed_for(update, state["clients"])
+        return Request(base, update.delta, update.num_examples, past, warm, seed, borrowed)
 
     def _fault(self, update: Update, conversion: Conversion) -> str:
         """Return why the estimate should not be used; empty if it should."""
@@ -232,45 +284,3 @@ class ConvertAll:
             if not growth <= self.max_growth:
                 return f"not trusted: the estimate is {growth:.3g} times as large as the update"
         return ""
-
-
-def _prefit(update: Update, view: ServerView) -> PrefitResult | None:
-    """Return the prefit for this update, or None."""
-    found = view.tools.prefits.get(update.key)
-    # A prefit is for one delta: an earlier part of a chain may have changed it since.
-    return found if found is not None and found.request.delta is update.delta else None
-
-
-def _needed(view: ServerView) -> tuple[nn.Module, InputSpec]:
-    if view.tools.model is None:
-        raise ConfigError(
-            "Conversion should have the model to train. Found none. "
-            "Pass it: Server(model, ...), or Server.load(dir, model)."
-        )
-    if view.tools.inputs is None:
-        raise ConfigError(
-            "Conversion should know the shape and bounds of inputs. Found nothing. Pass them: "
-            "Server(..., inputs=InputSpec(shape=..., classes=..., low=..., high=...))."
-        )
-    return view.tools.model, view.tools.inputs
-
-
-def _converted(update: Update, conversion: Conversion, before: int) -> tuple[Update, Note]:
-    detail: dict[str, Any] = {
-        "loss": conversion.loss,
-        "iterations": conversion.iterations,
-        "seconds": conversion.seconds,
-        "start": "warm" if conversion.warm else "cold",
-    }
-    if not conversion.warm or before == 1 or before % CURVE_EVERY == 0:
-        detail["curve"] = _curve(conversion.losses)
-    note = Note("converted", update.client_id, update.base_version, detail)
-    return dataclasses.replace(update, delta=conversion.delta), note
-
-
-def _curve(losses: Sequence[float]) -> tuple[tuple[int, float], ...]:
-    """Return (iteration, loss) pairs, more of them at the start, where the loss falls fast."""
-    last = len(losses) - 1
-    steps = CURVE_POINTS - 1
-    chosen = sorted({round(last * (i / steps) ** 2) for i in range(CURVE_POINTS)}) if losses else ()
-    return tuple((i + 1, losses[i]) for i in chosen)

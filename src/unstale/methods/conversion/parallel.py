@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from unstale.errors import ConfigError
 from unstale.executors import Inline
 from unstale.inversion import Fit, InputSpec, Inversion, Request, fit_many
 from unstale.training.local import LocalSpec
@@ -79,3 +80,22 @@ def structure_of(model: nn.Module) -> nn.Module:
         p.grad = None
         p.data.zero_()
     return blank
+
+
+def needed(view: ServerView) -> tuple[nn.Module, InputSpec]:
+    """Return the model and the inputs that fits need.
+
+    Raises:
+        ConfigError: If the server has none.
+    """
+    if view.tools.model is None:
+        raise ConfigError(
+            "Conversion should have the model to train. Found none. "
+            "Pass it: Server(model, ...), or Server.load(dir, model)."
+        )
+    if view.tools.inputs is None:
+        raise ConfigError(
+            "Conversion should know the shape and bounds of inputs. Found nothing. Pass them: "
+            "Server(..., inputs=InputSpec(shape=..., classes=..., low=..., high=...))."
+        )
+    return view.tools.model, view.tools.inputs

@@ -29,6 +29,7 @@ from unstale.inversion.objective import disparity_of
 from unstale.methods.absence import stood_in_for, without_absent
 from unstale.methods.base import Compensator, check_inner, in_order, is_kept
 from unstale.methods.conversion.settings import Switching
+from unstale.methods.watching import watched
 from unstale.params import Params, add, flatten, scale
 from unstale.updates import Note, Outcome, ServerView, State, Update
 
@@ -95,6 +96,16 @@ class SwitchBack:
         return frozenset(
             c for c in found if self.gamma(clients.get(c, _NEW)["switched"], version) > 0
         )
+
+    def watch(self, updates: Sequence[Update], state: State, view: ServerView) -> State:
+        """Show updates that pass by to `inner`, except of clients whose γ has reached 0."""
+        clients = state["clients"]
+        shown = [
+            u
+            for u in updates
+            if self.gamma(clients.get(u.client_id, _NEW)["switched"], view.version) > 0
+        ]
+        return {**state, "inner": watched(self.inner, shown, state["inner"], view)}
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
         """Compare earlier estimates with what arrived, then compensate and mix."""

@@ -12,6 +12,7 @@ from unstale.methods.absence import stood_in_for, without_absent
 from unstale.methods.base import Compensator, check_inner, in_order, is_kept
 from unstale.methods.conversion.settings import Uniqueness
 from unstale.methods.conversion.uniqueness_rules import RULES, Rule
+from unstale.methods.watching import watched
 from unstale.updates import Note, Outcome, ServerView, State, Update
 
 
@@ -78,12 +79,18 @@ class OnlyUnique:
             others[str(view.version)] = rule.remember(fresh)
         common = self._common_clients(state, given, passed, view)
         inner_view = without_absent(view, common.__contains__)
-        outcome = self.inner.apply(given, state["inner"], inner_view)
+        # `inner` may remember what it is not asked to change.
+        inner = watched(self.inner, passed, state["inner"], view)
+        outcome = self.inner.apply(given, inner, inner_view)
         return Outcome(
             in_order([*outcome.updates, *passed], updates),
             {"inner": outcome.state, rule.key: others, "common": sorted(common)},
             (*notes, *outcome.notes),
         )
+
+    def watch(self, updates: Sequence[Update], state: State, view: ServerView) -> State:
+        """Show updates that pass by to `inner`."""
+        return {**state, "inner": watched(self.inner, updates, state["inner"], view)}
 
     def stands_in_for(self, state: State, version: int) -> frozenset[str]:
         """Return the clients that `inner` would stand in for and whose last update was unique."""

@@ -33,6 +33,8 @@ FATE_OF: Mapping[NoteKind, str | None] = {
     "measured": None,
     "stood_in": None,
     "checked": None,
+    "probed": None,
+    "calibrated": None,
     "discarded": None,
 }
 

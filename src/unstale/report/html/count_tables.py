@@ -12,8 +12,8 @@ from unstale.report.records import Method, Run
 
 MAX_NODES = 30
 MAX_REASONS = 6
-# Notes on stand-ins, which are no client's updates and have tables of their own.
-NO_UPDATES = ("stood_in", "checked")
+# Notes that say nothing of what became of an update; tables of their own tell of them.
+NO_UPDATES = ("stood_in", "checked", "probed", "calibrated")
 
 
 def node_table(nodes: Sequence[NodeHistory], when: str) -> Table:

@@ -15,7 +15,7 @@ import jinja2
 from unstale.report.context import Context
 from unstale.report.figures.lines import COUNTERS
 from unstale.report.figures.switching import MAX_LINES, verdicts
-from unstale.report.html import count_tables, stand_in_tables
+from unstale.report.html import calibration_table, count_tables, stand_in_tables
 from unstale.report.html.specs import spec
 from unstale.report.html.surrogates import HEIGHT, WIDTH, cards, png_uri
 from unstale.report.html.tables import class_table, summary_table
@@ -72,6 +72,8 @@ def build_page(context: Context) -> str:
             stood_in_seed=stand_in_tables.shown_seed(run),
             reasons=count_tables.reasons_table(run),
             fit=count_tables.fit_table(run),
+            calibration=calibration_table.calibration_table(run),
+            shares=calibration_table.shares_used(run),
             errors=count_tables.error_table(run),
             verdicts=[(m.label, *verdicts(run, m)) for m in run.methods],
             max_lines=MAX_LINES,

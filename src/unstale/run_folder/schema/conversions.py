@@ -24,6 +24,9 @@ class Converted:
     have them."""
     base_version: int = 0
     """The version that the update was trained from."""
+    share: float | None = None
+    """The share of the estimate in the direction of what was used, from 0 (the stale update's) to
+    1; None where the estimate was used as it is."""
 
     @property
     def curve(self) -> tuple[tuple[int, float], ...]:
@@ -40,6 +43,7 @@ class Converted:
             "loss": self.loss,
             "iterations": self.iterations,
             "start": "warm" if self.warm else "cold",
+            **({} if self.share is None else {"share": self.share}),
             **curve,
         }
 
@@ -58,6 +62,7 @@ class Converted:
             warm=fields.get("start") == "warm",
             points=tuple(map(_point, items(fields.get("curve"), "curve"))),
             base_version=count(fields.get("base_version"), "base_version"),
+            share=number(fields.get("share"), "share"),
         )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from unstale.notes import NOTE_KINDS, NoteKind
+from unstale.run_folder.schema.calibration import Calibrated
 from unstale.run_folder.schema.checked import (
     DamageError,
     VersionError,
@@ -83,6 +84,8 @@ class Round:
     """The estimate's share γ, by client, of those that are switching back."""
     measured: tuple[Measured, ...] = ()
     """Earlier estimates that were compared with what came now."""
+    calibrated: tuple[Calibrated, ...] = ()
+    """What conversions make of earlier updates, compared with true ones that came now."""
     history: Mapping[str, int] = field(default_factory=dict)
     """Past versions that the server kept: `versions`, `bytes` in memory, how many `on_disk`."""
     awaiting_fit: int | None = None
@@ -157,6 +160,7 @@ class Round:
                 fallbacks=[one.to_json() for one in self.fell_back],
                 gamma=dict(self.gamma),
                 measured=[one.to_json() for one in self.measured],
+                calibrated=[one.to_json() for one in self.calibrated],
             ),
             **_filled(
                 absent=self.absent,
@@ -212,6 +216,9 @@ class Round:
             fell_back=tuple(map(FellBack.from_json, items(fields.get("fallbacks"), "fallbacks"))),
             gamma=shares(fields.get("gamma")),
             measured=tuple(map(Measured.from_json, items(fields.get("measured"), "measured"))),
+            calibrated=tuple(
+                map(Calibrated.from_json, items(fields.get("calibrated"), "calibrated"))
+            ),
             history=counts(fields.get("history"), "history"),
             awaiting_fit=None
             if fields.get("awaiting_fit") is None

@@ -50,11 +50,13 @@ def test_every_setting_reaches_its_part():
         uniqueness={"threshold": 0.9, "unknown": "keep", "rule": "nearest"},
         switching=Switching(window=0.2, disparity="l2", patience=5, keep=3, match_window=0.5),
         stand_in={"max_age": 90, "checked": False},
+        calibration={"probes": 2, "candidates": ["gaussian"]},
         budget={"max_clients": 7},
     ).compensator
     inner = ConvertAll(
         us.Inversion(lr=0.01, history=2),
         StandIn(max_age=90, checked=False),
+        us.Calibration(probes=2, candidates=("gaussian",)),
         Budget(max_clients=7),
         max_growth=3.0,
     )
@@ -65,7 +67,7 @@ def test_every_setting_reaches_its_part():
     assert own - {f.name for f in dataclasses.fields(ConvertAll)} == {"uniqueness", "switching"}
 
 
-CAN_BE_OFF = ("uniqueness", "switching", "stand_in")
+CAN_BE_OFF = ("uniqueness", "switching", "stand_in", "calibration")
 
 
 @pytest.mark.parametrize("name", CAN_BE_OFF)
@@ -135,7 +137,7 @@ def test_a_preset_goes_below_what_is_given():
 def test_the_preset_of_the_paper_stands_in_for_nobody():
     found = us.method("convert", preset="paper").compensator
     assert not found.stand_in.enabled
-    assert found == Convert(preset("paper"), stand_in=False)
+    assert found == Convert(preset("paper"), stand_in=False, calibration=False)
     for others in ("default", "thorough"):
         assert us.method("convert", preset=others).compensator.stand_in.enabled
     for given in (True, {"enabled": True}):

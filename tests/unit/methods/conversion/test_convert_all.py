@@ -85,7 +85,7 @@ def test_a_warm_start_needs_fewer_iterations(world):
     assert warm["iterations"] < cold["iterations"] / 2
     assert warm["loss"] < 1.5 * cold["loss"]
     for stands_in in (True, False):
-        never = changed(settings, warm_start=False, enabled=stands_in)
+        never = changed(settings, warm_start=False, enabled=stands_in, history=1)
         first = never.apply([world.update("s", 4)], never.init(), world.view(9))
         assert list(first.state["clients"]) == (["s"] if stands_in else []), "nobody needs it"
         again = never.apply([world.update("s", 5)], first.state, world.view(10))
@@ -123,8 +123,10 @@ def test_two_updates_of_one_client_are_both_converted(world):
     updates = [world.update("s", 3), world.update("s", 6)]
     outcome = FEW.apply(updates, FEW.init(), world.view(9))
     assert kinds(outcome) == ["converted"] * 2
-    alone = FEW.apply(updates[1:], FEW.init(), world.view(9))
     assert outcome.state["clients"]["s"]["version"] == 6
+    single = changed(FEW, history=1)
+    outcome = single.apply(updates, single.init(), world.view(9))
+    alone = single.apply(updates[1:], single.init(), world.view(9))
     assert torch.equal(outcome.state["clients"]["s"]["x"], alone.state["clients"]["s"]["x"])
 
 
@@ -148,10 +150,10 @@ def test_the_past_is_bounded_and_used(world, monkeypatch):
     # Of two in one round, each knows of the other.
     settings.apply([world.update("t", 5), world.update("t", 7)], settings.init(), world.view(9))
     assert [[weights[i] for i in past] for past in seen[-1]] == [[7], [5]]
-    assert (
-        "past"
-        not in FEW.apply([world.update("s", 1)], FEW.init(), world.view(9)).state["clients"]["s"]
-    )
+    single = changed(FEW, history=1)
+    state = single.apply([world.update("s", 1)], single.init(), world.view(9)).state
+    assert "past" not in state["clients"]["s"]
+    assert state["bases"] == {}
 
 
 def test_the_first_two_and_every_tenth_conversion_tell_their_curve(world):

@@ -101,7 +101,8 @@ def test_some_ahead_and_some_in_the_step(world):
     outcome = settings.apply([s, t, u], settings.init(), world.view(9, prefits=prefits))
     assert [n.kind for n in outcome.notes] == ["converted", "converted", "fallback"]
     assert "used up" in outcome.notes[2].detail["reason"], "what was made ahead costs nothing"
-    assert sorted(outcome.state["clients"]) == ["s", "t"]
+    assert sorted(settings.surrogates(outcome.state)) == ["s", "t"]
+    assert sorted(outcome.state["clients"]) == ["s", "t", "u"], "of the third its update is known"
 
 
 def test_a_base_that_has_gone_meanwhile_does_not_matter(world):
@@ -121,7 +122,9 @@ def test_a_fit_that_failed_leaves_the_update_and_says_why(world):
     assert outcome.updates[0] is s
     assert outcome.notes[0].kind == "fallback"
     assert outcome.notes[0].detail["reason"] == "the workers went home"
-    assert outcome.state == first.state, "its memory is as good as before"
+    entry = outcome.state["clients"]["s"]
+    assert entry["x"] is first.state["clients"]["s"]["x"], "its surrogate is as good as before"
+    assert [past["version"] for past in entry["past"]] == [1, 3]
 
 
 def test_a_fit_for_another_delta_is_not_used(world):

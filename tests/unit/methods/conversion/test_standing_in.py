@@ -117,7 +117,7 @@ def test_a_fresh_own_update_is_also_compared(world, known):
 
 
 def test_without_warm_starts_it_still_stands_in_and_fits_cold(world):
-    cold = changed(FEW, warm_start=False)
+    cold = changed(FEW, warm_start=False, history=1)
     state = cold.apply([world.update("s", 2)], cold.init(), world.view(6)).state
     outcome = cold.apply([], state, world.view(8, absent=("s",)))
     assert same(added(outcome)["s"].delta, trained(world, cold, state, "s", 8))

@@ -14,6 +14,7 @@ from unstale.notes import NOTE_KINDS
 from unstale.report.figures.conversions import FATE_OF, FATES
 from unstale.run_folder.schema import (
     SCHEMA,
+    Calibrated,
     Checked,
     Converted,
     DamageError,
@@ -45,11 +46,12 @@ FULL = Round(
     iterations=25,
     converted=(
         Converted("a", 0.02, 25, True, ((1, 0.9), (25, None)), base_version=3),
-        Converted("b", None, 3, False),
+        Converted("b", None, 3, False, share=0.75),
     ),
     fell_back=(FellBack("c", "why"),),
     gamma={"d": 0.25},
     measured=(Measured("d", 0.1, None, version=2),),
+    calibrated=(Calibrated("i", 5, 0.2, 0.1, 0.8), Calibrated("j", 9, None, None, None, True)),
     history={"versions": 4, "bytes": 4000, "on_disk": 0},
     awaiting_fit=0,
     absent=3,
@@ -96,6 +98,9 @@ names = st.text(max_size=5)
         oracle=st.dictionaries(names, finite, max_size=2),
         metrics=st.dictionaries(names, finite | st.lists(finite).map(tuple), max_size=2),
         awaiting_fit=st.none() | counted,
+        calibrated=st.lists(
+            st.builds(Calibrated, names, counted, finite, finite, finite, st.booleans()), max_size=2
+        ).map(tuple),
         absent=counted,
         stand_ins=st.lists(st.builds(StoodIn, names, counted, st.floats(0, 1)), max_size=2).map(
             tuple
@@ -119,6 +124,7 @@ def test_the_keys_of_a_line_and_their_order():
     assert list(Round(1).to_json()) == ["schema", *step, "history", "seconds", *scores]
     assert list(FULL.to_json()) == [
         *("schema", "method", "seed", *step, "converted", "fallbacks", "gamma", "measured"),
+        "calibrated",
         *("absent", "stand_ins", "checked"),
         *("history", "awaiting_fit", "seconds", "step_seconds"),
         *("oracle/stale_cosine", "oracle/compensated_cosine", *scores, "metrics", "nodes"),
@@ -133,10 +139,15 @@ def test_values_of_a_line():
     assert line["converted"] == [
         {"client": "a", "base_version": 3, "loss": 0.02, "iterations": 25, "start": "warm",
          "curve": [[1, 0.9], [25, None]]},
-        {"client": "b", "base_version": 0, "loss": None, "iterations": 3, "start": "cold"},
+        {"client": "b", "base_version": 0, "loss": None, "iterations": 3, "start": "cold",
+         "share": 0.75},
     ]  # fmt: skip
     assert line["fallbacks"] == [{"client": "c", "reason": "why"}]
     assert line["measured"] == [{"client": "d", "version": 2, "e1": 0.1, "e2": None}]
+    assert line["calibrated"] == [
+        {"client": "i", "lag": 5, "stale_error": 0.2, "error": 0.1, "share": 0.8, "late": False},
+        {"client": "j", "lag": 9, "stale_error": None, "error": None, "share": None, "late": True},
+    ]
     assert line["absent"] == 3
     assert line["stand_ins"] == [
         {"client": "e", "age": 12, "weight": 0.75},
@@ -218,6 +229,12 @@ def test_the_version_is_looked_at_before_all_else():
         {"stand_ins": [{"client": "a", "age": 1.5}]},
         {"stand_ins": [{"client": "a", "weight": "half"}]},
         {"stand_ins": [{"client": "a", "weight": -0.1}]},
+        {"calibrated": 4},
+        {"calibrated": [4]},
+        {"calibrated": [{"client": "a", "lag": -1}]},
+        {"calibrated": [{"client": "a", "share": "half"}]},
+        {"calibrated": [{"client": "a", "late": 1}]},
+        {"converted": [{"client": "a", "share": "half"}]},
         {"checked": 4},
         {"checked": [4]},
         {"checked": [{"client": "a", "age": "old"}]},

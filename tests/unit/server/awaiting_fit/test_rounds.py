@@ -56,7 +56,7 @@ def test_rounds_go_on_and_it_joins_when_it_is_ready(gated):
     rest = {"local": LOCAL, "inputs": INPUTS, "settings": FEW.inversion}
     wanted = convert_many(server.model, [request], current=current, **rest)[0]
     used = {u.client_id: u for u in report.updates}["s"]
-    assert same(dict(used.delta), dict(wanted.delta))
+    assert same(dict(used.delta), dict(wanted.delta)), "estimates are used as they are here"
     assert kinds(step(server)) == [], "once"
 
 

@@ -13,7 +13,7 @@ from unstale.seeding import generator
 LOCAL = us.LocalSpec(lr=0.5, steps=3)
 INPUTS = us.InputSpec((3,), 2, 0.0, 1.0)
 QUICK = us.Inversion(sparsity=0, iterations=4, warm_iterations=2, max_loss=10.0)
-FEW = ConvertAll(QUICK, max_growth=0)
+FEW = ConvertAll(QUICK, max_growth=0, calibration=us.Calibration(enabled=False))
 
 
 class Gated(us.Inline):
