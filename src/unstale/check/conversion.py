@@ -40,7 +40,7 @@ def check_conversion(
     slow: Sequence[int] | None = None,
     staleness: int = 20,
     conversions: int = 10,
-    method: Method | Convert | None = None,
+    method: Method | Compensator | None = None,
     seed: int = 0,
     device: str | torch.device = "cpu",
     title: str = "",
@@ -131,7 +131,7 @@ def slow_clients(conversions: int) -> int:
     return -(-conversions // ARRIVALS)
 
 
-def _settings(method: Method | Convert | None) -> Convert:
+def _settings(method: Method | Compensator | None) -> Convert:
     """Return the settings to check, such that every stale update is converted."""
     found = method.compensator if isinstance(method, Method) else method
     if found is None:

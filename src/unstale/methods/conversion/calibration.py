@@ -17,15 +17,18 @@ $$ n = \frac{\langle \hat e - s, \Delta - s\rangle}{|\Delta - s|^2}, \qquad
    d = \frac{|\hat e - s|^2}{|\Delta - s|^2}; $$
 
 with a share λ the squared error of that direction would have been 1 − 2λn + λ²d times the
-stale one's. The least mean of this over pairs of weight w, with a prior λ₀ (`prior_share`)
-that counts as c pairs (`caution`), is at
+stale one's. With the stale direction's cosine distance e, the least mean error over pairs of
+weight w, with a prior λ₀ (`prior_share`) that counts as c pairs (`caution`), is at
 
-$$ \lambda = \frac{\sum w\,n + c\,\lambda_0}{\sum w\,d + c}, $$
+$$ \lambda = \frac{\sum w\,e\,n + c\,\bar e\,\lambda_0}{\sum w\,e\,d + c\,\bar e}, $$
 
-clipped to [0, 1]; μ likewise with ln|ê|/|s| in place of ê − s, and ln|Δ|/|s| of Δ − s. A pair
-weighs the more the closer its lag is to the staleness at hand, the version of its truth to the
-current one, and the number of updates that its surrogate was fitted to, all on a log scale.
-Pairs of the client itself weigh 4, of other slow clients 2, of fast ones 1; those of one
+clipped to [0, 1], where ē is the mean of e; μ likewise with ln|ê|/|s| in place of ê − s,
+ln|Δ|/|s| of Δ − s, and no e. Without e it would be the mean of ratios that is least, and
+clients that hardly changed, who need no estimate, would decide for all.
+
+A pair weighs the more the closer its lag is to the staleness at hand, the version of its truth
+to the current one, and the number of updates that its surrogate was fitted to, all on a log
+scale. Pairs of the client itself weigh 4, of other slow clients 2, of fast ones 1; those of one
 surrogate count as one pair together, since they are right or wrong together.
 
 Without any pair the share is `prior_share`. At 1/2 an update is not made worse by an estimate
@@ -150,26 +153,40 @@ def shares_of(
         >>> shares_of({}, late, 50, 1, Calibration()).direction
         0.5
         >>> right = {"n": 1.0, "d": 1.0, "longer": 1.0, "wanted": 1.0, "lag": 40, "updates": 1,
-        ...          "fitted": 10, "by": "", "late": False}
+        ...          "fitted": 10, "by": "", "late": False, "stale_error": 0.5}
         >>> shares_of({"c01": [right], "c02": [right]}, late, 50, 1, Calibration(caution=2))
         Shares(direction=0.75, norm=0.9)
     """
+    weighed = _weighed(pairs, stale, now, updates, by)
+    total = sum(weight for weight, _ in weighed)
+    # What the prior's pairs would have had as their stale error: as much as the others.
+    usual = sum(w * pair["stale_error"] for w, pair in weighed) / total if total > 0 else 1.0
     known, prior = settings.caution, settings.caution * settings.prior_share
-    sums = [prior, known, PRIOR_LONGER * prior, PRIOR_LONGER * known]
-    for owner, found in sorted(pairs.items()):
-        for group in _by_surrogate(pair for pair in found if pair["by"] == by):
-            close = [_closeness(pair, stale.staleness(now), now, updates) for pair in group]
-            source = FAST if not group[0]["late"] else OWN if owner == stale.client_id else SLOW
-            weight = source / max(1.0, sum(close))
-            for pair, c in zip(group, close, strict=True):
-                n, d, longer, wanted = (pair[key] for key in ("n", "d", "longer", "wanted"))
-                for i, term in enumerate((n, d, longer * wanted, longer * longer)):
-                    sums[i] += weight * c * term
+    sums = [usual * prior, usual * known, PRIOR_LONGER * prior, PRIOR_LONGER * known]
+    for weight, pair in weighed:
+        n, d, longer, wanted = (pair[key] for key in ("n", "d", "longer", "wanted"))
+        error = pair["stale_error"]
+        for i, term in enumerate((error * n, error * d, longer * wanted, longer * longer)):
+            sums[i] += weight * term
 
     def share(top: float, bottom: float) -> float:
         return min(max(top / bottom, 0.0), 1.0) if bottom > 0 else settings.prior_share
 
     return Shares(share(sums[0], sums[1]), share(sums[2], sums[3]))
+
+
+def _weighed(
+    pairs: Mapping[str, Sequence[Pair]], stale: Update, now: int, updates: int, by: str
+) -> list[tuple[float, Pair]]:
+    """Return each pair with its weight for an update; see `shares_of`."""
+    found = []
+    for owner, known in sorted(pairs.items()):
+        for group in _by_surrogate(pair for pair in known if pair["by"] == by):
+            close = [_closeness(pair, stale.staleness(now), now, updates) for pair in group]
+            source = FAST if not group[0]["late"] else OWN if owner == stale.client_id else SLOW
+            weight = source / max(1.0, sum(close))
+            found += [(weight * c, pair) for pair, c in zip(group, close, strict=True)]
+    return found
 
 
 def mixed(stale: Params, estimate: Params, shares: Shares) -> Params:

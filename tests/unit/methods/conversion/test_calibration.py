@@ -25,6 +25,7 @@ CAREFUL = us.Calibration(caution=2.0)
 
 def pair(n=1.0, d=1.0, lag=40, fitted=10, **changes):
     plain = {"longer": 1.0, "wanted": 1.0, "updates": 1, "by": "", "late": False}
+    plain["stale_error"] = 0.1
     return {"n": n, "d": d, "lag": lag, "fitted": fitted, **plain, **changes}
 
 
@@ -93,6 +94,13 @@ def test_the_formula_by_hand():
     assert share(pairs, us.Calibration(caution=0)) == pytest.approx(1.3 / 2.8)
     found = shares_of({"a": [pair(longer=-1.0, wanted=-0.6)]}, LATE, NOW, 1, CAREFUL)
     assert found.norm == pytest.approx((0.6 + 0.25) / (1.0 + 0.5))
+
+
+def test_a_pair_weighs_as_much_as_the_stale_direction_was_wrong():
+    """Errors of 0.3 and 0.1; the prior's two pairs have their mean, 0.2."""
+    pairs = {"a": [pair(0.9, 1.2, stale_error=0.3)], "b": [pair(0.4, 1.6, stale_error=0.1)]}
+    top = 0.3 * 0.9 + 0.1 * 0.4 + 2 * 0.2 * 0.5
+    assert share(pairs) == pytest.approx(top / (0.3 * 1.2 + 0.1 * 1.6 + 2 * 0.2))
 
 
 def test_it_stays_within_its_bounds():
