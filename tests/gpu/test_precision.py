@@ -17,7 +17,7 @@ from unstale.training.graph_recorder import recording_by
 
 LOCAL = LocalSpec(lr=0.01, momentum=0.5, steps=3)
 SETTINGS = Inversion(
-    sparsity=0.0, iterations=5, max_samples=16, patience=0, restart_loss=0.0, max_loss=100.0
+    iterations=5, max_samples=16, start="grey", patience=0, restart_loss=0.0, max_loss=100.0
 )
 TF32 = replace(SETTINGS, precision="tf32")
 

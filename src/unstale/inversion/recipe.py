@@ -10,7 +10,7 @@ $$ \eta' = \eta\,\frac{D(k, m)}{D(k', m')}, \qquad
    D(k, m) = \sum_{i=1}^{k} \frac{1 - m^i}{1 - m}, $$
 
 where η·D(k, m) is how far k steps move them. Adam is not shortened: it divides by the size of
-the gradients, which differs with the batches, and shortened recipes did not fit.
+the gradients, which differs with the batches, and surrogates fitted worse by fewer steps.
 
 That division also lets an entry whose gradient is nearly zero move as far as any other, in a
 direction of chance. No surrogate reproduces that, and one that tries carries over badly. A
@@ -48,26 +48,21 @@ def surrogate_recipe(
     if local.optimizer == "adam":
         local = replace(local, eps=max(local.eps, adam_eps))
     steps = local.num_steps(num_examples)
-    size = _batch_size(local, num_examples, samples)
-    if not max_steps or steps <= max_steps or local.optimizer != "sgd":
-        return replace(local, epochs=None, steps=steps, batch_size=size)
-    if size is not None:
-        passes = steps / math.ceil(samples / size)
-        batches = int(max_steps / passes)  # of a pass; rounded down: samples are used as often
-        size = math.ceil(samples / batches) if batches > 1 else None
-    momentum = local.momentum ** (steps / max_steps)
-    lr = local.lr * _distance(steps, local.momentum) / _distance(max_steps, momentum)
-    return replace(local, epochs=None, steps=max_steps, batch_size=size, lr=lr, momentum=momentum)
+    if local.batch_size is None or local.batch_size >= num_examples:
+        batches = 1
+    else:
+        batches = math.ceil(num_examples / local.batch_size)  # of one pass over the data
+    lr, momentum = local.lr, local.momentum
+    if max_steps and steps > max_steps and local.optimizer == "sgd":
+        ratio = steps / max_steps
+        batches = max(round(batches / ratio), 1)
+        momentum = local.momentum**ratio
+        lr *= _distance(steps, local.momentum) / _distance(max_steps, momentum)
+        steps = max_steps
+    size = math.ceil(samples / batches) if batches > 1 else None
+    return replace(local, epochs=None, steps=steps, batch_size=size, lr=lr, momentum=momentum)
 
 
 def _distance(steps: int, momentum: float) -> float:
     """Return how far SGD moves under a constant gradient of 1 at learning rate 1."""
     return sum((1 - momentum**i) / (1 - momentum) for i in range(1, steps + 1))
-
-
-def _batch_size(local: LocalSpec, num_examples: int, samples: int) -> int | None:
-    """Return the size by which a surrogate has as many batches as its client; None for all."""
-    if local.batch_size is None or local.batch_size >= num_examples:
-        return None
-    batches = -(-num_examples // local.batch_size)
-    return -(-samples // batches)

@@ -59,10 +59,11 @@ class Inversion:
 
     `THEMES` lists them by theme, as `unstale methods convert` shows them.
 
-    Memory, for each client that is fitted at the same time: the autograd graphs of h·k
-    local steps, and 2·h·w floats and h·w booleans, where h is `history`, k the number of
-    local steps and w the number of weights. With the path `along` it is the graphs of h local
-    steps; and h·k·w floats if clients use Adam.
+    Memory, for each client that is fitted at the same time: the autograd graphs of u·k
+    local steps, and 2·h·w floats and h·w booleans, where h is `history`, u the part of it
+    that an iteration looks at (`updates_per_iteration`), k the number of local steps and w the
+    number of weights. With the path `along` it is the graphs of u local steps; and u·k·w floats
+    if clients use Adam.
 
     Example:
         >>> Inversion().num_samples(450)

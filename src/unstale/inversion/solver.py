@@ -102,7 +102,8 @@ def solve(
                 eager = state
                 counts = _run(lambda: descent(eager), state, settings, warm, deadline)
         except RuntimeError as error:  # out of memory, or a layer without second derivatives
-            failure = f"the solver failed: {str(error).splitlines()[0]}"
+            said = str(error) or type(error).__name__
+            failure = f"the solver failed: {said.splitlines()[0]}"
             log.warning("%s", failure)
         return _results(state, descent, counts, failure, settings)
 
