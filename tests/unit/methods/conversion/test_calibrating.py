@@ -133,5 +133,8 @@ def test_on_digits_it_knows_before_the_first_stale_update_arrives(digits):
     used = {
         label: sum(m.used.cosine for m in measured if m.label == label) for label in ("on", "off")
     }
-    assert used["on"] < 1.05 * stale
-    assert used["on"] < 0.9 * used["off"], "these estimates are poor, and it knows"
+    # These estimates are good, some of the probes' are not: it trusts them, but not blindly.
+    assert used["off"] < 0.5 * stale
+    assert used["on"] < 0.5 * stale
+    shares = [n.detail["share"] for _, n in notes if n.kind == "converted"]
+    assert all(0.3 < share < 1 for share in shares)
