@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from torch import nn
 
 from unstale.errors import ConfigError
+from unstale.inversion.cold_start import cold_starts, solve_cold
 from unstale.inversion.objective import terms_of
 from unstale.inversion.request import Fit, Request, check_requests
 from unstale.inversion.settings import Inversion
 from unstale.inversion.solver import Result, solve
 from unstale.inversion.surrogate import InputSpec, Surrogate, warmed
 from unstale.inversion.target import Target, size_fault, target_of
-from unstale.inversion.trial import cold_starts, solve_cold
 from unstale.params import Params
 from unstale.training.local import LocalSpec, local_update
 from unstale.training.model_checks import trainable_names
@@ -56,7 +56,7 @@ def fit_many(
 
     Requests with equally many samples and past updates are solved together, at most
     `settings.at_once` of them. A cold fit tries several starts, if `settings.start` names
-    several (`unstale.inversion.trial`). A warm fit that stays above `settings.restart_loss`
+    several (`unstale.inversion.cold_start`). A warm fit that stays above `settings.restart_loss`
     is repeated as a cold one, and the better of the two is returned.
     """
     check_requests(model, requests)

@@ -4,7 +4,7 @@ What a fit finds depends on where it begins more than on how long it runs: many 
 explain one update, and one near a plain typical value with even labels carries over to
 other weights far better than one near noise. `STARTS` has the places to begin, by name.
 Where all samples begin alike, a smooth network may treat them alike for ever; so several
-starts can be tried at once (`unstale.inversion.trial`).
+starts can be tried at once (`unstale.inversion.cold_start`).
 """
 
 import math

@@ -9,11 +9,11 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 import unstale as us
-from unstale.inversion import InputSpec, Inversion, Request, Surrogate, fit_many, trial
+from unstale.inversion import InputSpec, Inversion, Request, Surrogate, cold_start, fit_many
+from unstale.inversion.cold_start import chosen, cold_starts
 from unstale.inversion.solver import solve
 from unstale.inversion.surrogate import start_of
 from unstale.inversion.target import target_of
-from unstale.inversion.trial import chosen, cold_starts
 from unstale.params import add, cosine_distance
 from unstale.seeding import generator
 
@@ -193,6 +193,6 @@ def test_iterations_and_time_are_kept(smooth, monkeypatch):
         rows.append(len(starts))
         return solve(model, targets, starts, **rest)
 
-    monkeypatch.setattr(trial, "solve", counted)
+    monkeypatch.setattr(cold_start, "solve", counted)
     smooth.fit(*[smooth.request(c) for c in (0, 1, 2)], iterations=6, trial_iterations=2, at_once=4)
     assert rows == [4, 4, 1, 3], "nine starts in batches of four, then three clients"
