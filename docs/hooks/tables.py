@@ -250,7 +250,10 @@ def commands_list() -> str:
     blocks = []
 
     def visit(command: click.Command, name: str, level: int) -> None:
-        context = click.Context(command, info_name=name, terminal_width=88, max_content_width=88)
+        # A bare context does not read the command's settings, and the command would keep the
+        # help option it meets here: without them `-h` would be gone for the whole process.
+        settings = {**command.context_settings, "terminal_width": 88, "max_content_width": 88}
+        context = click.Context(command, info_name=name, **settings)
         blocks.append(f"{'#' * level} `{name}`\n\n```text\n{command.get_help(context)}\n```")
         if isinstance(command, click.Group):
             for below, child in command.commands.items():

@@ -31,13 +31,12 @@ def parse(arguments):
     command, context, rest = cli, None, list(arguments)
     name = "unstale"
     while isinstance(command, click.Group):
-        context = click.Context(command, info_name=name, parent=context)
+        context = click.Context(command, info_name=name, parent=context, **command.context_settings)
         _, rest, _ = command.make_parser(context).parse_args(rest)
         if not rest:
             return
         name, command, rest = command.resolve_command(context, rest)
-    with click.Context(command, info_name=name, parent=context):
-        command.make_context(name, rest, parent=context)
+    command.make_context(name, rest, parent=context)
 
 
 COMMANDS = [(path, words) for path in PAGES if path.exists() for words in commands_of(read(path))]

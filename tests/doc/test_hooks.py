@@ -110,3 +110,9 @@ def test_every_setting_is_explained():
 )
 def test_what_is_loaded_from_the_network_is_found(page, loads):
     assert bool(offline.LOADED.search(page)) is loads
+
+
+def test_listing_the_commands_keeps_their_short_help_option():
+    """Click keeps a command's help option from the first context it meets."""
+    listed = tables.commands_list()
+    assert listed.count("-h, --help") == listed.count("```text")
