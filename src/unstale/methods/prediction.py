@@ -1,8 +1,8 @@
 r"""W-Pred: first-order compensation for a predicted change of the global model.
 
-**What the paper says.** Two clauses: the staleness τ of a client is known beforehand, and "the
-future global model is predicted by the first-order method above and used to compensate stale
-model updates". There is no formula. What follows is one reading of it.
+**What the paper says.** Two things: that the staleness τ of a client is known beforehand, and
+that the first-order method predicts the future global model, with which stale updates are
+compensated. There is no formula. What follows is one reading.
 
 **Derivation.** A client starts from version b. The server's last step was
 $d_b = w_b - w_{b-1}$, the change that it made at $w_{b-1}$. `first_order` says how a change
@@ -18,7 +18,7 @@ $$ \hat w_{b+k+1} = \hat w_{b+k} + d(\hat w_{b+k}), \qquad k = 0, \dots, \tau-1.
 With $u_k = \hat w_{b+k} - w_{b-1}$ and $r = 1 - \lambda d_b^2$ this is $u_{k+1} = r\,u_k + d_b$
 and $u_0 = d_b$ in every entry, so $u_k = d_b\sum_{j\le k} r^j$ and
 
-$$ \hat w_{b+\tau} - w_b = d_b\,\Big(\sum_{j=0}^{\tau} r^j - 1\Big). $$
+$$ \hat w_{b+\tau} - w_b = d_b\,(\sum_{j=0}^{\tau} r^j - 1). $$
 
 The stale update is then corrected by `first_order`, for the predicted change instead of the
 true one: $\hat\Delta = \Delta - \lambda\,\Delta\odot\Delta\odot(\hat w_{b+\tau} - w_b)$.

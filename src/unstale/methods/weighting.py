@@ -102,9 +102,9 @@ class ScaledWeight(Stateless):
 class PolynomialWeight(Stateless):
     r"""Weights a stale update by $(1+\tau)^{-a}$: the weights of FedAsync, applied to deltas.
 
-    It is not FedAsync, which mixes each client's *model* into the global one as it arrives,
-    $w \leftarrow (1-\alpha s(\tau))\,w + \alpha s(\tau)\,w_{client}$. With a = 0.5 the weight is
-    FedBuff's $1/\sqrt{1+\tau}$.
+    It is not FedAsync, which mixes each client's *model* into the global one as it arrives, by
+    $(1-\alpha_t)\,w_t + \alpha_t\,w_i$ with $\alpha_t = \alpha(1+\tau)^{-a}$. With a = 0.5 the
+    weight is FedBuff's $1/\sqrt{1+\tau}$.
 
     Example:
         >>> PolynomialWeight(a=0.5).weight(3)

@@ -1,29 +1,30 @@
 r"""FedAT: the server keeps one model per tier of clients and averages these models.
 
-When clients of tier m report, the tier's model becomes the mean of their models, weighted by
+When something of tier m arrives, the tier's model becomes the mean of their models, weighted by
 examples. The global model is then the weighted mean of *all* tier models, also of those tiers
 that have been silent:
 
-$$ w_{\text{tier}_m} = \sum_{k} \frac{n_k}{\sum_j n_j}\,(w_{b_k} + \Delta_k), \qquad
-   w_{t+1} = \sum_{m=1}^{M} \frac{T_{\text{tier}_{M+1-m}}}{T}\, w_{\text{tier}_m}, $$
+$$ v_m = \sum_k \frac{n_k}{\sum_j n_j}\,(w_{b_k} + \Delta_k), \qquad
+   w_{t+1} = \sum_{m=1}^{M} \frac{T_{M+1-m}}{T}\, v_m, $$
 
-where $w_{b_k}$ are the weights that client k started from, $T_{\text{tier}_m}$ counts the
-reports of tier m, and T all reports. Tier 1 is the fastest: the weights are those of the
-opposite tier, so that tiers that report rarely are not outweighed.
+where $v_m$ is the model of tier m, $w_{b_k}$ are the weights that client k started from, $T_m$
+is the number of rounds of tier m, in which something of it arrived, and T their sum over all
+tiers. Tier 1 is the fastest: each tier has the number of its opposite, so that slow tiers are
+not outweighed.
 
 What is assumed where the publication leaves it open, or where the server works otherwise:
 
-- A tier that has not reported yet holds the weights of when its first client was registered,
-  usually the initial ones. With two tiers the fast one weighs 0 until the slow one has
-  reported, so the model does not move until then.
-- A report is all that arrives of a tier in one round. Where the clients of a tier are equally
+- A tier of which nothing has arrived yet holds the weights of when its first client was
+  registered, usually the initial ones. With two tiers the fast one weighs 0 until something
+  of the slow one has arrived, so the model does not move until then.
+- What arrives of a tier in one round makes its model. Where the clients of a tier are equally
   late, these are the clients that were asked together, as in a synchronous round of the tier.
-- Tiers that report in the same round are averaged once, after all of them.
+- If several tiers have something in one round, the mean is taken once, after all of them.
 - The constraint on local training is a setting of the training (`LocalSpec.prox`), and
   messages are not compressed.
 
-Where slow clients are τ rounds late, the slow tier's model weighs about τ times as much as
-the fast one's, and it is τ rounds old: FedAT is made for tiers whose speeds differ less.
+Where slow clients are τ rounds late and work on one model at a time, the slow tier's model
+weighs about τ times as much as the fast one's, and it was trained from weights τ rounds old.
 """
 
 from collections.abc import Sequence
@@ -62,7 +63,7 @@ class FedAT:
     """The largest latency of each tier but the last, in versions; `(0,)` gives two, fast and
     slow."""
     weighing: str = "reversed"
-    """Weight of a tier's model: the number of reports of the opposite tier (`reversed`, as
+    """Weight of a tier's model: the number of rounds of the opposite tier (`reversed`, as
     published), or its number of clients (`clients`)."""
 
     def __post_init__(self) -> None:
@@ -70,13 +71,13 @@ class FedAT:
         check_weighing("fedat", self.weighing)
 
     def init(self) -> State:
-        """Return the state: no models yet, and each tier's number of reports."""
-        return {"models": {}, "reports": [0] * (len(self.bounds) + 1)}
+        """Return the state: no models yet, and each tier's number of rounds."""
+        return {"models": {}, "rounds": [0] * (len(self.bounds) + 1)}
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Aggregated:
         """Return the step from the current weights to the mean of the tiers' models."""
         tiered = in_tiers("fedat", updates, view, self.bounds)
-        reports = list(state["reports"])
+        rounds = list(state["rounds"])
         # Keys are text, as in a checkpoint. A tier begins with the weights of now.
         models: dict[str, Params] = {str(tier): dict(view.params) for tier in tiered.sizes}
         models |= state["models"]
@@ -85,12 +86,12 @@ class FedAT:
             found = _mean_model(members, view, notes)
             if bool(torch.isfinite(flatten(found)).all()):
                 models[str(tier)] = found
-                reports[tier] += 1
+                rounds[tier] += 1
             else:  # kept, it would spoil every later version
                 reason = {"reason": f"the mean model of tier {tier} was not finite"}
                 notes += [Note("dropped", u.client_id, u.base_version, reason) for u in members]
-        after = {"models": models, "reports": reports}
-        weights = tier_weights(self.weighing, tiered.sizes, reports)
+        after = {"models": models, "rounds": rounds}
+        weights = tier_weights(self.weighing, tiered.sizes, rounds)
         if not tiered.updates or not sum(weights.values()):
             return Aggregated(None, after, tuple(notes))
         mean = weighted_mean([models[str(tier)] for tier in weights], list(weights.values()))

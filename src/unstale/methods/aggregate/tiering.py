@@ -5,9 +5,8 @@ seen it (`ServerView.clients`). So the size of a tier is known before anything h
 from it. A tier of which no client is registered does not exist. Tiers are numbered from the
 fastest, 0.
 
-Two rules weigh tier m of M: by its number of clients, or by the number of reports of the
-opposite tier, $T_{M+1-m}$ counted from 1. A report is a round in which something of the tier
-arrived.
+Two rules weigh tier m of M: by its number of clients, or by the number of rounds of the
+opposite tier, $T_{M+1-m}$. A round of a tier is one in which something of it arrived.
 """
 
 import itertools
@@ -67,25 +66,24 @@ def in_tiers(
 
 
 def tier_weights(
-    weighing: str, sizes: Mapping[int, int], reports: Sequence[int]
+    weighing: str, sizes: Mapping[int, int], rounds: Sequence[int]
 ) -> dict[int, float]:
     """Return the weight of each tier, not normalised.
 
     Args:
         weighing: `clients` or `reversed`.
         sizes: The number of clients of each tier.
-        reports: The number of reports of each tier, at the tier's index.
+        rounds: In how many rounds something of each tier arrived, at the tier's index.
 
     Example:
-        >>> tier_weights("reversed", sizes={0: 90, 1: 10}, reports=[60, 1])
+        >>> tier_weights("reversed", sizes={0: 90, 1: 10}, rounds=[60, 1])
         {0: 1.0, 1: 60.0}
     """
     if weighing == "clients":
         return {tier: float(size) for tier, size in sizes.items()}
     order = sorted(sizes)
     return {
-        tier: float(reports[opposite])
-        for tier, opposite in zip(order, reversed(order), strict=True)
+        tier: float(rounds[opposite]) for tier, opposite in zip(order, reversed(order), strict=True)
     }
 
 

@@ -50,7 +50,7 @@ class Tiers:
     slow."""
     weighing: str = "clients"
     """Weight of a tier: its number of clients (`clients`, as in the paper), or the number of
-    reports of the opposite tier, at least 1 (`reversed`, the weights of FedAT)."""
+    rounds of the opposite tier, at least 1 (`reversed`, the weights of FedAT)."""
     silent: str = "left_out"
     """A tier without updates in a round: `left_out` of the mean, so that the others weigh more,
     or `counted` as if its update were zero, so that each tier always has the same weight."""
@@ -68,16 +68,16 @@ class Tiers:
         return tier_of(latency, self.bounds)
 
     def init(self) -> State:
-        """Return the state: each tier's number of reports."""
+        """Return the state: each tier's number of rounds."""
         return {"rounds": [0] * (len(self.bounds) + 1)}
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Aggregated:
         """Return the weighted mean of the tiers' means."""
         tiered = in_tiers("asyn_tiers", updates, view, self.bounds)
-        reports = [count + (m in tiered.updates) for m, count in enumerate(state["rounds"])]
-        after = {"rounds": reports}
-        # The opposite tier may not have reported yet; a weight of 0 would throw an update away.
-        least_one = [max(count, 1) for count in reports]
+        rounds = [count + (m in tiered.updates) for m, count in enumerate(state["rounds"])]
+        after = {"rounds": rounds}
+        # The opposite tier may have had no round yet; a weight of 0 would throw an update away.
+        least_one = [max(count, 1) for count in rounds]
         weights = tier_weights(self.weighing, tiered.sizes, least_one)
         means = {m: mean_delta(members) for m, members in tiered.updates.items()}
         found = {m: mean for m, mean in means.items() if mean is not None}

@@ -26,7 +26,7 @@ def test_the_model_of_a_tier_is_the_mean_of_its_clients_models(update, among):
     result = fedat.apply(arrivals, fedat.init(), view)
     # 3/4 * (12, 0, 0) + 1/4 * (0, 24, 4)
     assert weights_after(result, view) == [9.0, 6.0, 1.0]
-    assert result.state["reports"] == [1, 0]
+    assert result.state["rounds"] == [1, 0]
 
 
 def test_the_formula_over_several_rounds_with_a_silent_tier(update, among):
@@ -34,18 +34,18 @@ def test_the_formula_over_several_rounds_with_a_silent_tier(update, among):
     start = (8.0, 8.0, 8.0)
     fedat = FedAT()
     view = among(TWO, params=start, past={10: start})
-    # Round 1: the fast tier reports (12, 8, 8). T = (1, 0): it weighs 0, silent w_0 weighs 1.
+    # Round 1: the fast tier has (12, 8, 8). T = (1, 0): it weighs 0, silent w_0 weighs 1.
     first = fedat.apply([update("a", 0, [4.0, 0.0, 0.0])], fedat.init(), view)
     assert weights_after(first, view) == [8.0, 8.0, 8.0]
     assert first.state["models"]["0"]["w"].tolist() == [12.0, 8.0, 8.0]
-    # Round 2: the slow tier reports (8, 12, 8). T = (1, 1): the mean with the fast tier's
+    # Round 2: the slow tier has (8, 12, 8). T = (1, 1): the mean with the fast tier's
     # model of before, which is silent now.
     second = fedat.apply([update("z", 0, [0.0, 4.0, 0.0])], first.state, view)
     assert weights_after(second, view) == [10.0, 10.0, 8.0]
     # Rounds 3 and 4: the fast tier again. T = (3, 1): it weighs 1/4, the slow tier 3/4.
     third = fedat.apply([update("b", 0, [0.0, 0.0, 4.0])], second.state, view)
     fourth = fedat.apply([update("b", 0, [0.0, 0.0, 8.0])], third.state, view)
-    assert fourth.state["reports"] == [3, 1]
+    assert fourth.state["rounds"] == [3, 1]
     # 1/4 * (8, 8, 16) + 3/4 * (8, 12, 8)
     assert weights_after(fourth, view) == [8.0, 11.0, 10.0]
 
@@ -53,7 +53,7 @@ def test_the_formula_over_several_rounds_with_a_silent_tier(update, among):
 def test_with_three_tiers_the_middle_one_has_its_own_count(update, among):
     view = among({"a": 0.0, "m": 3.0, "z": 9.0}, past={10: (0.0, 0.0, 0.0)})
     fedat = FedAT(bounds=(0, 5))
-    state = {**fedat.init(), "reports": [5, 2, 1]}
+    state = {**fedat.init(), "rounds": [5, 2, 1]}
     arrivals = [
         update("a", 0, [9.0, 0.0, 0.0]),
         update("m", 0, [0.0, 9.0, 0.0]),
@@ -68,7 +68,7 @@ def test_tiers_without_clients_do_not_exist(update, among):
     """Bounds for four tiers, clients in the first and the last: these are each other's opposite."""
     fedat = FedAT(bounds=(0, 5, 9))
     view = among({"a": 0.0, "z": 99.0}, past={10: (0.0, 0.0, 0.0)})
-    state = {**fedat.init(), "reports": [2, 50, 50, 0]}
+    state = {**fedat.init(), "rounds": [2, 50, 50, 0]}
     arrivals = [update("a", 0, [4.0, 0.0, 0.0]), update("z", 0, [0.0, 4.0, 0.0])]
     result = fedat.apply(arrivals, state, view)
     assert weights_after(result, view) == [1.0, 3.0, 0.0]
@@ -107,7 +107,7 @@ def test_a_model_that_is_not_finite_does_not_stay_in_a_tier(update, among):
     fedat = FedAT()
     result = fedat.apply([update("a", 0, [big, 0.0, 0.0])], fedat.init(), view)
     assert result.delta is None
-    assert result.state["reports"] == [0, 0]
+    assert result.state["rounds"] == [0, 0]
     assert result.state["models"]["0"]["w"].tolist() == [big, 0.0, 0.0]
     assert [note.kind for note in result.notes] == ["dropped"]
 
@@ -118,7 +118,7 @@ def test_no_arrivals_no_change(update, among):
     state = fedat.apply([update("a", 0, [4.0, 0.0, 0.0])], fedat.init(), view).state
     for arrivals in ([], [update("a", 0, [1.0] * 3, 5, 0.0)]):
         result = fedat.apply(arrivals, state, view)
-        assert (result.delta, result.state["reports"]) == (None, [1, 0])
+        assert (result.delta, result.state["rounds"]) == (None, [1, 0])
 
 
 def test_the_state_is_passed_on_and_not_changed(update, among):
@@ -127,8 +127,8 @@ def test_the_state_is_passed_on_and_not_changed(update, among):
     state = fedat.apply([update("a", 0, [4.0, 0.0, 0.0])], fedat.init(), view).state
     before = copy.deepcopy(state)
     fedat.apply([update("a", 0, [1.0] * 3), update("z", 0, [2.0] * 3)], state, view)
-    assert (state["reports"], state["models"].keys()) == (
-        before["reports"],
+    assert (state["rounds"], state["models"].keys()) == (
+        before["rounds"],
         before["models"].keys(),
     )
     for tier, model in state["models"].items():

@@ -70,7 +70,7 @@ def test_a_tier_without_clients_is_no_silent_one(update, among):
     assert found.delta["w"].tolist() == [4.0, 8.0, 0.0]
 
 
-def test_reversed_weighing_gives_a_tier_the_reports_of_its_opposite(update, among):
+def test_reversed_weighing_gives_a_tier_the_rounds_of_its_opposite(update, among):
     view = among(FAST3_SLOW1)
     tiers = Tiers(weighing="reversed")
     state = tiers.init()
