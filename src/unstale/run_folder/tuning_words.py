@@ -10,7 +10,7 @@ def settings_in_words(settings: Mapping[str, Any] | None) -> str:
 
     Example:
         >>> settings_in_words({"lam": 5.0, "inversion.start": "grey"})
-        'lam = 5.0, inversion.start = "grey"'
+        'lam = 5, inversion.start = "grey"'
         >>> settings_in_words({})
         'its own settings'
     """
@@ -21,6 +21,8 @@ def settings_in_words(settings: Mapping[str, Any] | None) -> str:
 
 def value_in_words(value: Any) -> str:
     """Return one value as it could stand in a file; a table or a list as JSON has it."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
