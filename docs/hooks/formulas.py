@@ -20,6 +20,7 @@ LETTERS = {
     "gamma": "γ",
     "lambda": "λ",
     "mu": "μ",
+    "rho": "ρ",
     "sigma": "σ",
     "tau": "τ",
 }

@@ -17,10 +17,13 @@ $$ n = \frac{\langle \hat e - s, \Delta - s\rangle}{|\Delta - s|^2}, \qquad
    d = \frac{|\hat e - s|^2}{|\Delta - s|^2}; $$
 
 with a share λ the squared error of that direction would have been 1 − 2λn + λ²d times the
-stale one's. With the stale direction's cosine distance e, the least mean error over pairs of
-weight w, with a prior λ₀ (`prior_share`) that counts as c pairs (`caution`), is at
+stale one's. That of the estimate itself is r = 1 − 2n + d. An estimate for another client may be
+worse than those that could be checked: there it counts as ρ times as large (`doubt`), so that d
+becomes d' = d + (ρ − 1)r. An estimate that was right stays trusted, since its r is 0. With the
+stale direction's cosine distance e, the least mean error over pairs of weight w, with a prior λ₀
+(`prior_share`) that counts as c pairs (`caution`), is at
 
-$$ \lambda = \frac{\sum w\,e\,n + c\,\bar e\,\lambda_0}{\sum w\,e\,d + c\,\bar e}, $$
+$$ \lambda = \frac{\sum w\,e\,n + c\,\bar e\,\lambda_0}{\sum w\,e\,d' + c\,\bar e}, $$
 
 clipped to [0, 1], where ē is the mean of e; μ likewise with ln|ê|/|s| in place of ê − s,
 ln|Δ|/|s| of Δ − s, and no e. Without e it would be the mean of ratios that is least, and
@@ -156,17 +159,23 @@ def shares_of(
         ...          "fitted": 10, "by": "", "late": False, "stale_error": 0.5}
         >>> shares_of({"c01": [right], "c02": [right]}, late, 50, 1, Calibration(caution=2))
         Shares(direction=0.75, norm=0.9)
+        >>> wrong = {"c01": [right | {"n": 0.0}]}  # a squared error of twice the stale one's
+        >>> shares_of(wrong, late, 50, 1, Calibration()).direction
+        0.125
     """
     weighed = _weighed(pairs, stale, now, updates, by)
-    total = sum(weight for weight, _ in weighed)
+    total = sum(weight for weight, _, _ in weighed)
     # What the prior's pairs would have had as their stale error: as much as the others.
-    usual = sum(w * pair["stale_error"] for w, pair in weighed) / total if total > 0 else 1.0
+    usual = sum(w * pair["stale_error"] for w, _, pair in weighed) / total if total > 0 else 1.0
     known, prior = settings.caution, settings.caution * settings.prior_share
     sums = [usual * prior, usual * known, PRIOR_LONGER * prior, PRIOR_LONGER * known]
-    for weight, pair in weighed:
+    for weight, source, pair in weighed:
         n, d, longer, wanted = (pair[key] for key in ("n", "d", "longer", "wanted"))
         error = pair["stale_error"]
-        for i, term in enumerate((error * n, error * d, longer * wanted, longer * longer)):
+        doubted = 0.0 if source == OWN else settings.doubt - 1.0
+        d += doubted * relative_error(pair)
+        length = longer**2 + doubted * (wanted - longer) ** 2
+        for i, term in enumerate((error * n, error * d, longer * wanted, length)):
             sums[i] += weight * term
 
     def share(top: float, bottom: float) -> float:
@@ -177,15 +186,15 @@ def shares_of(
 
 def _weighed(
     pairs: Mapping[str, Sequence[Pair]], stale: Update, now: int, updates: int, by: str
-) -> list[tuple[float, Pair]]:
-    """Return each pair with its weight for an update; see `shares_of`."""
+) -> list[tuple[float, float, Pair]]:
+    """Return each pair with its weight for an update and its source's; see `shares_of`."""
     found = []
     for owner, known in sorted(pairs.items()):
         for group in _by_surrogate(pair for pair in known if pair["by"] == by):
             close = [_closeness(pair, stale.staleness(now), now, updates) for pair in group]
             source = FAST if not group[0]["late"] else OWN if owner == stale.client_id else SLOW
             weight = source / max(1.0, sum(close))
-            found += [(weight * c, pair) for pair, c in zip(group, close, strict=True)]
+            found += [(weight * c, source, pair) for pair, c in zip(group, close, strict=True)]
     return found
 
 

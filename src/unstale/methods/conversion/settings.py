@@ -168,6 +168,9 @@ class Calibration:
     prior_share: float = 0.5
     """Share of the estimate in what is used while nothing is known, from 0 (the stale update) to 1
     (the estimate)."""
+    doubt: float = 2.0
+    """How many times as large the squared error of another client's estimate counts; 1 believes
+    that estimates for all clients are equally good."""
     candidates: tuple[str, ...] = ()
     """Variants of the inversion that probes try beside it; conversions use the one with the least
     error. A name or several of: `one_update`, `four_updates` (`history`), `gaussian`, `grey`
@@ -195,6 +198,10 @@ class Calibration:
                 raise ConfigError(
                     f"calibration: `{name}` should be a number of at least 0. Found {value!r}."
                 )
+        if not (self.doubt >= 1 and math.isfinite(self.doubt)):
+            raise ConfigError(
+                f"calibration: `doubt` should be a number of at least 1. Found {self.doubt!r}."
+            )
         if not 0 <= self.prior_share <= 1:
             raise ConfigError(
                 f"calibration: `prior_share` should be from 0 to 1. Found {self.prior_share!r}."

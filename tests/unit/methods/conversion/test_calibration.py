@@ -20,7 +20,7 @@ from unstale.methods.conversion.candidates import best, inversion_of
 
 NOW = 50
 LATE = us.Update("me", 10, {"w": torch.ones(2)}, 40)
-CAREFUL = us.Calibration(caution=2.0)
+CAREFUL = us.Calibration(caution=2.0, doubt=1.0)
 
 
 def pair(n=1.0, d=1.0, lag=40, fitted=10, **changes):
@@ -91,7 +91,7 @@ def test_the_formula_by_hand():
     """Two probes at this very lag and version: weight 1 each, beside a caution of 2."""
     pairs = {"a": [pair(0.9, 1.2)], "b": [pair(0.4, 1.6)]}
     assert share(pairs) == pytest.approx((0.9 + 0.4 + 1.0) / (1.2 + 1.6 + 2.0))
-    assert share(pairs, us.Calibration(caution=0)) == pytest.approx(1.3 / 2.8)
+    assert share(pairs, us.Calibration(caution=0, doubt=1)) == pytest.approx(1.3 / 2.8)
     found = shares_of({"a": [pair(longer=-1.0, wanted=-0.6)]}, LATE, NOW, 1, CAREFUL)
     assert found.norm == pytest.approx((0.6 + 0.25) / (1.0 + 0.5))
 
@@ -101,6 +101,18 @@ def test_a_pair_weighs_as_much_as_the_stale_direction_was_wrong():
     pairs = {"a": [pair(0.9, 1.2, stale_error=0.3)], "b": [pair(0.4, 1.6, stale_error=0.1)]}
     top = 0.3 * 0.9 + 0.1 * 0.4 + 2 * 0.2 * 0.5
     assert share(pairs) == pytest.approx(top / (0.3 * 1.2 + 0.1 * 1.6 + 2 * 0.2))
+
+
+def test_errors_of_other_clients_count_twice():
+    """Squared errors of 1 − 1.8 + 1.2 = 0.4 and 1 − 0.8 + 1.6 = 1.8, relative to the stale ones."""
+    pairs = {"a": [pair(0.9, 1.2)], "me": [pair(0.4, 1.6, late=True)]}
+    doubting = us.Calibration(caution=0.0, doubt=2.0)
+    assert share(pairs, doubting) == pytest.approx((0.9 + 4 * 0.4) / (1.2 + 0.4 + 4 * 1.6))
+    pairs["me"][0]["late"] = False  # as a probe it was another kind of client
+    assert share(pairs, doubting) == pytest.approx(1.3 / (1.2 + 0.4 + 1.6 + 1.8))
+    assert share({"a": [pair(1.0, 1.0)]}, doubting) == 1.0, "what was right stays trusted"
+    found = shares_of({"a": [pair(longer=-1.0, wanted=-0.6)]}, LATE, NOW, 1, doubting)
+    assert found.norm == pytest.approx(0.6 / (1.0 + 0.4**2))
 
 
 def test_it_stays_within_its_bounds():
@@ -216,6 +228,8 @@ def test_the_candidate_with_the_least_error_is_used_once_all_are_known():
         {"renew": 0},
         {"caution": -1.0},
         {"prior_share": 1.1},
+        {"doubt": 0.9},
+        {"doubt": math.inf},
         {"candidates": ("gaussian", "gaussian")},
     ],
 )
