@@ -17,12 +17,13 @@ from unstale.errors import RunError
 from unstale.report.parse import parse_method, parse_scenario, parse_summary
 from unstale.report.records import Method, Run, Scenario
 from unstale.run_folder import Round, SurrogateSamples
+from unstale.run_folder.lines import COMPRESSED, content_of
 from unstale.run_folder.schema import VersionError
 from unstale.run_folder.schema.checked import items, mapping, number
 from unstale.run_folder.summary import FORMAT
 from unstale.run_folder.surrogates import parse_surrogates
 
-_SEED_FILE = re.compile(r"seed-(\d+)\.jsonl?")
+_SEED_FILE = re.compile(r"seed-(\d+)\.json(?:l(?:\.gz)?)?")
 _log = logging.getLogger(__name__)
 
 
@@ -98,17 +99,15 @@ def _read_object(path: Path, *, missing_ok: bool = False) -> Mapping[str, Any]:
 
 
 def _read_seeds(folder: Path) -> dict[int, tuple[Round, ...]]:
-    files = {
-        int(match[1]): path
-        for path in folder.glob("seed-*.jsonl")
-        if (match := _SEED_FILE.fullmatch(path.name))
-    }
+    # A file that is there plainly and compressed comes last, and counts, as it is.
+    paths = [*folder.glob(f"seed-*.jsonl{COMPRESSED}"), *folder.glob("seed-*.jsonl")]
+    files = {int(match[1]): path for path in paths if (match := _SEED_FILE.fullmatch(path.name))}
     return {seed: _read_rounds(files[seed]) for seed in sorted(files)}
 
 
 def _read_rounds(path: Path) -> tuple[Round, ...]:
     rounds: dict[int, Round] = {}
-    lines = path.read_bytes().rstrip(b"\n").split(b"\n")
+    lines = content_of(path).rstrip(b"\n").split(b"\n")
     for position, line in enumerate(lines, start=1):
         if not line.strip():
             continue
