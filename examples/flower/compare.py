@@ -26,6 +26,7 @@ from slow_nodes.emulation import rounds_late
 import unstale as us
 from unstale.run_folder import Lines, Round
 from unstale.run_folder.environment import describe_environment
+from unstale.run_folder.provenance import public_command, require_clean
 from unstale.sim import Scenario, ScenarioSpec, Simulation
 from unstale.sim.cohort import WholeCohort
 from unstale.sim.latency.plan import FixedPlan, Latency
@@ -130,7 +131,7 @@ def run_case(name: str, seed: int, how: str, rounds: int, found: Record) -> None
     for engine, run in runs.items():
         cases = found.setdefault(engine, {})
         if name not in cases:
-            about = describe_environment(torch.device("cpu"), " ".join(["python", *sys.argv]))
+            about = describe_environment(torch.device("cpu"), public_command(["python", *sys.argv]))
             cases[name] = {**figures(run()), "config": config, "environment": about}
             print(f"{name}, seed {seed}, {engine}: done", file=sys.stderr, flush=True)
 
@@ -163,6 +164,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=CONFIG["num-rounds"])
     parser.add_argument("--out", type=Path, help="where results go, one file for each seed")
     chosen = parser.parse_args()
+    require_clean(chosen.out)
     torch.set_num_threads(1)  # as in the scripts
     records: dict[int, Record] = {}
     for name in CASES:

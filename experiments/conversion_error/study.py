@@ -26,6 +26,7 @@ from unstale import LocalSpec, Server, data, models
 from unstale.inversion import InputSpec, Inversion, Request, Surrogate, convert_many, preset
 from unstale.methods.first_order import taylor
 from unstale.params import cosine_distance, subtract
+from unstale.run_folder.provenance import provenance, require_clean, write_result
 from unstale.seeding import derive, generator
 from unstale.sim import Scenario, ScenarioSpec, Simulation, train_cohort
 from unstale.sim.cohort import Cohort, SampledCohort
@@ -290,6 +291,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="settings that are run at once")
     parser.add_argument("--budget", type=float, help="seconds after which --jobs are cut off")
     arguments = parser.parse_args()
+    require_clean(arguments.out)
+    about = provenance([int(s) for s in arguments.seeds.split(",")], arguments.device)
     variants = GROUPS[arguments.variants]
     if arguments.only:
         variants = {name: variants[name] for name in arguments.only.split(";")}
@@ -311,7 +314,7 @@ def main() -> None:
     ]  # fmt: skip
     found = measured(jobs, arguments.jobs, arguments.budget)
     if out:
-        write_rows(out, found)
+        write_result(out, about, {"rows": found})
         for job in jobs:
             if job.out:
                 job.out.unlink(missing_ok=True)
@@ -319,8 +322,8 @@ def main() -> None:
 
 
 def write_rows(path: Path, found: list[dict]) -> None:
-    """Write one row a line, so that a change of one is a change of one line."""
-    path.write_text("[\n" + ",\n".join(json.dumps(row) for row in found) + "\n]\n")
+    """Write what a job has so far; all of it is written again at the end."""
+    path.write_text(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,12 @@ Row = dict  # one line of a results file
 Kind = tuple[str, str, str, str]  # data set, clients, way, when
 
 
+def read(path: Path) -> list[Row]:
+    """Return the rows of a result file; earlier files hold nothing else."""
+    found = json.loads(path.read_text())
+    return found if isinstance(found, list) else found["rows"]
+
+
 def kinds_of(rows: Iterable[Row]) -> list[Kind]:
     """Return what there are lines for, in the order in which it was measured."""
     return list(dict.fromkeys((r["set"], r["scenario"], r["way"], r["when"]) for r in rows))
@@ -97,7 +103,7 @@ def main() -> None:
     """Print both tables of result files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", type=Path, nargs="+")
-    rows = [r for path in parser.parse_args().files for r in json.loads(path.read_text())]
+    rows = [r for path in parser.parse_args().files for r in read(path)]
     print(errors(rows))
     print("\nHow many times smaller than the stale update's error, and by seed:")
     print(spread(rows))

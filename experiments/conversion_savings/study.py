@@ -25,6 +25,7 @@ from unstale import LocalSpec, Server, data, models
 from unstale.inversion import Conversion, InputSpec, Inversion, Request, Surrogate, convert_many
 from unstale.inversion.target import top_mask
 from unstale.params import cosine_distance, flatten
+from unstale.run_folder.provenance import provenance, require_clean, write_result
 from unstale.seeding import derive, generator
 from unstale.sim import Scenario, ScenarioSpec, Simulation, Work, train_cohort
 from unstale.sim.cohort import SampledCohort
@@ -280,6 +281,8 @@ def main() -> None:
     if arguments.show:
         print_tables(json.loads(arguments.show.read_text())["rows"])
         return
+    require_clean(arguments.out)
+    about = provenance([int(s) for s in arguments.seeds.split(",")], arguments.device)
     # Only the plateau test ends a fit here, also one that is good.
     settings = Inversion(
         sparsity=0.95,
@@ -299,7 +302,7 @@ def main() -> None:
             print(f"{name} seed {seed}: {time.perf_counter() - began:.0f} s", flush=True)
             if arguments.out:
                 body = {"settings": dataclasses.asdict(settings), "rows": rows}
-                arguments.out.write_text(json.dumps(body, indent=0) + "\n")
+                write_result(arguments.out, about, body)
     print_tables(rows)
 
 

@@ -11,7 +11,6 @@ server converts through `only_unique` and is given nothing but updates; its deci
 """
 
 import argparse
-import json
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from unstale import FedAvg, LocalSpec, Server, data, models, only_unique
 from unstale.inversion import InputSpec, Inversion
 from unstale.methods import Compensator, ConvertAll, FirstOrder
 from unstale.methods.conversion.uniqueness_rules import distances, mean_direction, unit
+from unstale.run_folder.provenance import provenance, require_clean, write_result
 from unstale.seeding import derive, numpy_generator
 from unstale.server.report import Report
 from unstale.sim import Scenario, ScenarioSpec, Simulation
@@ -270,6 +270,8 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
+    require_clean(arguments.out)
+    about = provenance([int(s) for s in arguments.seeds.split(",")], arguments.device)
     # Few iterations, one update: who is converted is of interest here, not how well.
     inner = (
         ConvertAll(Inversion(sparsity=0.95, warm_iterations=5, history=1))
@@ -307,7 +309,7 @@ def main() -> None:
                     cells = [row["accuracy"], row["of_unique"], row["of_common"]]
                     print(f"{key:>8} > {c:<5}" + "".join(f"{cell:>8.3f}" for cell in cells))
             if arguments.out:
-                arguments.out.write_text(json.dumps(results, indent=1) + "\n")
+                write_result(arguments.out, about, results)
 
 
 if __name__ == "__main__":

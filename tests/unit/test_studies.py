@@ -168,3 +168,9 @@ def test_gains_compare_the_same_seeds_and_stalenesses():
     assert tables.gains(found, kind, 50) == []
     assert "4.0 (2.0 to 8.0)" in tables.spread(found)
     assert tables.errors(found).splitlines()[-1].split()[3:5] == ["first", "0.0750"]
+
+
+def test_seeds_and_device_of_a_study_are_its_options_or_its_files():
+    found = script(STANDING_IN).seeds_and_device
+    assert found("digits", ["--jobs", "2"]) == ([10, 11, 12], "cpu")
+    assert found("digits", ["--seeds", "0,1", "--device", "cuda"]) == ([0, 1], "cuda")

@@ -6,6 +6,7 @@ clean commit; `require_clean` refuses others before anything is computed. No pat
 name of a machine gets into a result.
 """
 
+import json
 import os
 import platform
 import re
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
 from unstale.errors import RunError
-from unstale.files import write_json
+from unstale.files import write_whole
 
 if TYPE_CHECKING:
     import torch
@@ -47,7 +48,9 @@ def provenance(seeds: Sequence[int], device: Union["torch.device", str] = "cpu")
 
 
 def write_result(path: Path, about: Mapping[str, Any], content: Mapping[str, Any]) -> None:
-    """Write a result file: where it is from under `about`, then its content.
+    """Write a result as JSON: where it is from under `about`, then its content.
+
+    Lists have one item a line, so that files stay small and a change can be read.
 
     Args:
         path: The file.
@@ -56,9 +59,11 @@ def write_result(path: Path, about: Mapping[str, Any], content: Mapping[str, Any
 
     Raises:
         RunError: As `require_clean` does.
+        ValueError: If a number is not finite, which is no JSON.
     """
     require_clean(path, about)
-    write_json(path, {"about": dict(about), **content})
+    parts = (f"{_json(key)}: {_rows(value)}" for key, value in {"about": about, **content}.items())
+    write_whole(path, ("{\n" + ",\n".join(parts) + "\n}\n").encode())
 
 
 def require_clean(out: Path | None, about: Mapping[str, Any] | None = None) -> None:
@@ -116,6 +121,18 @@ def hardware(device: Union["torch.device", str] = "cpu") -> dict[str, Any]:
     }
 
 
+def in_words(found: Mapping[str, Any]) -> str:
+    """Return hardware in words, for a table's heading.
+
+    Example:
+        >>> in_words({"cpu": "x86", "cores": 2, "threads": 1, "gpu": None, "torch": "2.13.0+cpu"})
+        'x86, 2 cores, 1 thread, PyTorch 2.13'
+    """
+    threads = f"{found['threads']} thread{'s' * (found['threads'] != 1)}"
+    where = found["gpu"] or f"{found['cpu']}, {found['cores']} cores, {threads}"
+    return f"{where}, PyTorch {'.'.join(found['torch'].split('.')[:2])}"
+
+
 def public_command(words: Sequence[str]) -> str:
     """Return a command line without paths of this machine.
 
@@ -133,6 +150,16 @@ def public_command(words: Sequence[str]) -> str:
         found.append(key + sign + _public(value, key if sign else option))
         option = word if word.startswith("--") and not sign else ""
     return shlex.join(found)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _rows(value: Any) -> str:
+    if not isinstance(value, list) or not value:
+        return _json(value)
+    return "[\n" + ",\n".join(map(_json, value)) + "\n]"
 
 
 def _public(word: str, option: str) -> str:
