@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import fmean
 
+RESULTS = Path(__file__).parent / "results"
 Row = dict  # one line of a results file
 Kind = tuple[str, str, str, str]  # data set, clients, way, when
 
@@ -75,6 +76,22 @@ def gains(rows: Sequence[Row], kind: Kind, tau: int) -> list[float]:
         return before / fmean(r["error"] for r in mine if r["seed"] in wanted)
 
     return [gain(seeds), *(gain([seed]) for seed in seeds)] if mine else []
+
+
+def least_and_most() -> list[float]:
+    """Return the gains in a run at τ ≥ 20: 95 % sparse and dense, then both on the hardest case.
+
+    The hardest, MNIST's mixes at τ = 100, is not in the first four: least and greatest of each.
+    """
+    rows, hardest = read(RESULTS / "error_h200.json"), ("mnist", "dirichlet", 100)
+    found: dict[str, dict[tuple[str, str, int], float]] = {}
+    for kind in kinds_of(rows):
+        if kind[2] in ("95 % sparse", "default") and kind[3] == "in a run":
+            for tau in (20, 50, 100):
+                found.setdefault(kind[2], {})[(*kind[:2], tau)] = gains(rows, kind, tau)[0]
+    last = [found[way].pop(hardest) for way in ("95 % sparse", "default")]
+    ends = [[min(g.values()), max(g.values())] for g in (found["95 % sparse"], found["default"])]
+    return [*ends[0], *ends[1], *last]
 
 
 def spread(rows: Sequence[Row]) -> str:
