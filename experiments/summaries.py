@@ -2,7 +2,7 @@
 
 Named in the markers of pages, for instance
 
-    <!-- made by: ../summaries.py table results/summary.json accuracy unweighted invert=`convert` -->
+    <!-- made by: ../summaries.py table results/summary.json accuracy unweighted convert -->
 
 A row is a method's label in the file, alone or with the text that the table shows for it.
 """

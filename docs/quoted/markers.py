@@ -22,10 +22,11 @@ NUMBER = re.compile(
     r"(?<![\w.,])(?<![\w.]-)(?P<sign>(?<=[\s(|~])[-−])?(?P<digits>\d{1,3}(?:,\d{3})+|\d+)(?P<decimals>\.\d+)?"
     rf"(?![\w·]|\.\d|,\d{{3}}(?!\d))(?:[*]{{0,2}}[ ]?(?P<unit>{UNITS}))?"
 )
+LIST = re.compile(r"(?:,| and| to| or|,? and|–)\s*")
 # What stands before a number that is a version or a setting, and after one.
 BEFORE = re.compile(
     r"(?:Python|PyTorch|Flower|flwr|Ray|Since|SGD|learning rate(?: of)?|momentum(?: of)?|"
-    r"sparsity(?: of)?|Dirichlet\(?|\b[abαβγλτ]\s?[=≥≤])\s*$"
+    r"[Ss]parsity(?: of)?|Dirichlet\(?|\b[abαβγλτ]\s?[=≥≤])\s*$"
 )
 AFTER = re.compile(r"\s*(?:sparse|sparsity)\b")
 
@@ -92,31 +93,35 @@ def without_hidden(text: str) -> str:
 def numbers_of(text: str) -> list[Number]:
     """Return all numbers of a page, in their order.
 
+    A number in a list takes the unit at its end: in "5 to 8 %" both are percentages.
+
     Example:
-        >>> [(n.text, n.is_figure) for n in numbers_of("0.93 of 40, 5 % with PyTorch 2.13")]
-        [('0.93', True), ('40', False), ('5', True), ('2.13', False)]
+        >>> [(n.text, n.is_figure) for n in numbers_of("0.93 of 40, 5 to 8 % with PyTorch 2.13")]
+        [('0.93', True), ('40', False), ('5', True), ('8', True), ('2.13', False)]
     """
     shown = without_hidden(text)
-    found = []
-    for match in NUMBER.finditer(shown):
+    found: list[Number] = []
+    for match in reversed(list(NUMBER.finditer(shown))):
         digits, decimals = match["digits"].replace(",", ""), match["decimals"] or ""
-        start, end = match.start(), match.end("decimals" if decimals else "digits")
+        start, end = match.start("digits"), match.end("decimals" if decimals else "digits")
+        unit = match["unit"] or ""
+        if not unit and found and LIST.fullmatch(shown, end, found[-1].start):
+            unit = found[-1].unit
         line = shown[shown.rfind("\n", 0, start) + 1 :]
         precise = len(decimals) > (1 if line.lstrip().startswith("|") else 2)
         stated = BEFORE.search(shown, 0, start) or AFTER.match(shown, match.end())
-        sign = -1 if match["sign"] else 1
         found.append(
             Number(
                 match["digits"] + decimals,
-                sign * float(digits + decimals),
+                (-1 if match["sign"] else 1) * float(digits + decimals),
                 max(len(decimals) - 1, 0),
-                match["unit"] or "",
+                unit,
                 start,
                 end,
-                is_figure=bool(precise or match["unit"]) and not stated,
+                is_figure=bool(precise or unit) and not stated,
             )
         )
-    return found
+    return found[::-1]
 
 
 def marks_of(text: str) -> tuple[list[Block], list[Marker]]:

@@ -14,9 +14,7 @@ UNIT = 1e-4
 Client = tuple[dict[int, tuple[float, float]], dict[int, float]]
 
 
-def read(
-    path: Path = RESULTS / "gamma.txt",
-) -> dict[int, dict[str, tuple[Found, dict[int, float]]]]:
+def read(path: Path = RESULTS / "gamma.txt") -> dict[int, dict[str, Client]]:
     """Return for each seed and client the comparisons (E₁, E₂), and γ, both by version."""
     seeds: dict[int, dict[str, Client]] = {}
     for line in path.read_text(encoding="utf-8").splitlines():
