@@ -16,7 +16,8 @@ Within 0.014 and 0.034<!-- from: tables.py gaps digits 40 100 --> of no delay.
 <!-- end -->
 ```
 
+`<!-- found in: results/log.txt "seed 3" -->` covers the figures before it that a line of a log has.
 Figures that are not ours to measure are named one by one: `<!-- paper: 0.28 -->`,
-`<!-- setting: 256 -->`, `<!-- arithmetic: 87 -->`. `markers` finds all of this on a page, `sources`
-reads values from result files, and `check` compares the two.
+`<!-- setting: 256 -->`, `<!-- arithmetic: 87 -->`. `markers` finds all of this on a page,
+`sources` reads values from result files, and `check` compares the two.
 """

@@ -9,7 +9,7 @@ KINDS = ("paper", "setting", "arithmetic")
 """Figures without a result file: the paper's; settings, aims and limits that we chose; and
 what follows from numbers that stand beside it."""
 
-WORDS = "|".join(("from", "made by", "end", *KINDS))
+WORDS = "|".join(("from", "found in", "made by", "end", *KINDS))
 COMMENT = re.compile(rf"<!--\s*(?P<word>{WORDS})\b(?P<rest>.*?)-->", re.DOTALL)
 # Where a number is no figure: code, formulas, targets of links, comments and tags.
 HIDDEN = re.compile(
@@ -55,7 +55,7 @@ class Marker:
     """A comment that says where the numbers before it are from."""
 
     kind: str
-    """`from`, or one of `KINDS`."""
+    """`from`, `found in`, or one of `KINDS`."""
     words: Sequence[str]
     start: int
     end: int

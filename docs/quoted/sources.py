@@ -4,12 +4,14 @@ import functools
 import gzip
 import importlib.util
 import json
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e-?\d+)?(?![\w.])")
 
 
 class SourceError(ValueError):
@@ -41,6 +43,34 @@ def values_of(words: Sequence[str], folder: Path) -> list[float]:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise SourceError(f"{' '.join(words)} should be numbers, and is {value!r}")
     return flat
+
+
+def numbers_in(words: Sequence[str], folder: Path) -> list[float]:
+    """Return all numbers of some lines of a log, as a marker `found in:` names them.
+
+    Args:
+        words: A text file of results, and for each line what it contains, spaces aside. In
+            "a > b" it is the first line with b after the one with a.
+        folder: The folder of the page.
+
+    Raises:
+        SourceError: If there is no such line.
+    """
+    file, *patterns = words or [""]
+    path = _existing(folder / file)
+    if "results" not in path.relative_to(ROOT).parts or path.suffix != ".txt" or not patterns:
+        raise SourceError("`found in:` should name a .txt file in `results`, and lines of it")
+    found: list[float] = []
+    for pattern in patterns:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        for part in pattern.split(" > "):
+            wanted = re.compile(r"(?<!\S)" + r"\s+".join(map(re.escape, part.split())))
+            at = next((i for i, line in enumerate(lines) if wanted.search(line)), None)
+            if at is None:
+                raise SourceError(f"{file} should have a line with '{part}'")
+            line, lines = lines[at], lines[at + 1 :]
+        found += [float(number) for number in NUMBER.findall(line)]
+    return found
 
 
 def text_of(words: Sequence[str], folder: Path) -> str:

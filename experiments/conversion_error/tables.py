@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import fmean
 
 RESULTS = Path(__file__).parent / "results"
+PRINTED = [RESULTS / f"{name}.json" for name in ("error_h200", "paper_h200", "paper_cpu")]
 Row = dict  # one line of a results file
 Kind = tuple[str, str, str, str]  # data set, clients, way, when
 
@@ -92,6 +93,69 @@ def least_and_most() -> list[float]:
     last = [found[way].pop(hardest) for way in ("95 % sparse", "default")]
     ends = [[min(g.values()), max(g.values())] for g in (found["95 % sparse"], found["default"])]
     return [*ends[0], *ends[1], *last]
+
+
+AIMS = {"default": 5, "95 % sparse": 3, "thorough": 5, "thorough, 95 % sparse": 3}
+"""How many times smaller than the stale update's the error should be."""
+AIM_ROWS = {
+    "MNIST, one class": ("mnist", "one_class", "default", "95 % sparse"),
+    "Fashion-MNIST, one class": ("fashion_mnist", "one_class", "default", "95 % sparse"),
+    "Fashion-MNIST, mixes": ("fashion_mnist", "dirichlet", "default", "95 % sparse"),
+    "MNIST, mixes": ("mnist", "dirichlet", "default", "95 % sparse"),
+    "MNIST, mixes, `thorough`": ("mnist", "dirichlet", "thorough", "thorough, 95 % sparse"),
+}
+
+
+def against_the_aim() -> str:
+    """Return the gains at τ = 20, 50 and 100, and where they are below the aim."""
+    rows = read(RESULTS / "error_h200.json")
+    lines = [
+        "| | in a run, sparsity 0 | in a run, 95 % sparse | first, sparsity 0 |",
+        "| --- | --- | --- | --- |",
+    ]
+    for name, (data, clients, dense, sparse) in AIM_ROWS.items():
+        ways = [(dense, "in a run"), (sparse, "in a run"), (dense, "first")]
+        cells = [_aim_cell(rows, (data, clients, way, when)) for way, when in ways]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _aim_cell(rows: Sequence[Row], kind: Kind) -> str:
+    found = {tau: gains(rows, kind, tau) for tau in (20, 50, 100)}
+    if not all(found.values()):
+        return ""
+    missed = [str(tau) for tau, g in found.items() if g[0] < AIMS[kind[2]]]
+    verdict = f"**missed at {', '.join(missed)}**" if missed else "met"
+    texts = [f"{g[0]:.1f} ({min(g[1:]):.1f} to {max(g[1:]):.1f})" for g in found.values()]
+    return "; ".join(texts) + f": {verdict}"
+
+
+def gain(data: str, clients: str, way: str, when: str, *staleness: str) -> list[float]:
+    """Return how many times smaller than the stale update's the mean error is, at some τ."""
+    rows = read(RESULTS / "error_h200.json")
+    return [gains(rows, (data, clients, way, when), int(tau))[0] for tau in staleness]
+
+
+def error(data: str, clients: str, way: str, when: str, *staleness: str) -> list[float]:
+    """Return mean errors at some τ; for HAPT from its own file."""
+    file = "hapt_h200.json" if data == "hapt" else "error_h200.json"
+    mine = of_kind(read(RESULTS / file), (data, clients, way, when))
+    return [fmean(r["error"] for r in mine if r["tau"] == int(tau)) for tau in staleness]
+
+
+def paper_beside_stale() -> list[float]:
+    """Return the least and the greatest error of the paper's procedure, as multiples of stale."""
+    rows = [r for path in PRINTED for r in read(path)]
+    kinds = [kind for kind in kinds_of(rows) if kind[2].startswith("paper")]
+    found = [gains(rows, kind, tau) for kind in kinds for tau in staleness_of(rows)]
+    ratios = [1 / one[0] for one in found if one]
+    return [min(ratios), max(ratios)]
+
+
+def printed() -> str:
+    """Return the table of all errors as this script prints it."""
+    rows = [r for path in PRINTED for r in read(path)]
+    return f"```text\n{errors(rows)}\n```"
 
 
 def spread(rows: Sequence[Row]) -> str:
