@@ -55,6 +55,15 @@ def gaps(path: Path, reference: str, keys: str, *labels: str) -> list[float]:
     return [methods[reference][k] - methods[m][k] for m in labels for k in keys.split(",")]
 
 
+def end_gaps() -> list[float]:
+    """Return the gaps at the end between no delay and sparse conversion, in both MNIST runs."""
+    found = []
+    for name in ("mnist_one_class", "mnist_dirichlet"):
+        path = Path(__file__).parent / name / "results" / "summary.json"
+        found += gaps(path, "unstale", "affected_accuracy", "invert")
+    return found
+
+
 def _cell(method: dict[str, Any], key: str) -> str:
     value, spread = method[key], method["spread"].get(key)
     if value is None:

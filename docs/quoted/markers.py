@@ -17,7 +17,7 @@ HIDDEN = re.compile(
     r"\$\$.+?\$\$|\$[^$\n]+\$|\]\([^)\s]*\)|<!--.*?-->|</?[a-zA-Z][^>\n]*>",
     re.MULTILINE | re.DOTALL,
 )
-UNITS = r"%|×|times\b|ms\b|s\b|seconds?\b|minutes?\b|hours?\b|[kMG]i?B\b|[GT]FLOP/s"
+UNITS = r"%|×(?!\s?\d)|times\b|ms\b|s\b|seconds?\b|minutes?\b|hours?\b|[kMG]i?B\b|[GT]FLOP/s"
 NUMBER = re.compile(
     r"(?<![\w.,])(?<![\w.]-)(?P<sign>(?<=[\s(|~])[-−])?(?P<digits>\d{1,3}(?:,\d{3})+|\d+)(?P<decimals>\.\d+)?"
     rf"(?![\w·]|\.\d|,\d{{3}}(?!\d))(?:[*]{{0,2}}[ ]?(?P<unit>{UNITS}))?"
@@ -25,7 +25,8 @@ NUMBER = re.compile(
 LIST = re.compile(r"(?:,| and| to| or|,? and|–)\s*")
 # What stands before a number that is a version or a setting, and after one.
 BEFORE = re.compile(
-    r"(?:Python|PyTorch|Flower|flwr|Ray|Since|SGD|learning rate(?: of)?|momentum(?: of)?|"
+    r"(?:Python|PyTorch|Flower|flwr|Ray|Since|CC BY|BY-SA|"
+    r"SGD|learning rate(?: of)?|momentum(?: of)?|"
     r"[Ss]parsity(?: of)?|Dirichlet\(?|\b[abαβγλτ]\s?[=≥≤])\s*$"
 )
 AFTER = re.compile(r"\s*(?:sparse|sparsity)\b")

@@ -16,12 +16,13 @@ import tempfile
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 import torch
 from slow_nodes import task
 from slow_nodes.emulation import rounds_late
+from tables import table
 
 import unstale as us
 from unstale.run_folder import Lines, Round
@@ -40,11 +41,6 @@ CASES: dict[str, tuple[dict[str, Any], bool]] = {
     "`convert`": ({"method": "convert"}, True),
     "`convert` without stand-ins": ({"method": "convert", "stand-in": False}, True),
     "`unweighted`": ({"method": "unweighted"}, True),
-}
-ENGINES = {
-    "simulator": "Unstale's simulator",
-    "simulation": "Flower's simulation",
-    "deployment": "Flower, real nodes",
 }
 Record = dict[str, Any]
 
@@ -136,26 +132,6 @@ def run_case(name: str, seed: int, how: str, rounds: int, found: Record) -> None
             print(f"{name}, seed {seed}, {engine}: done", file=sys.stderr, flush=True)
 
 
-def table(records: list[Record]) -> list[str]:
-    """Return a Markdown table: mean and standard deviation over seeds."""
-    rows = [
-        "| method | engine | seeds | affected class, last round | second half | all classes |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
-    for name in CASES:
-        for engine in ("simulator", "simulation", "deployment"):
-            ran = [r[engine][name] for r in records if name in r.get(engine, {})]
-            if ran:
-                keys = ("affected", "affected_second_half", "accuracy")
-                cells = [_cell([one[key] for one in ran]) for key in keys]
-                rows.append(f"| {name} | {ENGINES[engine]} | {len(ran)} | {' | '.join(cells)} |")
-    return rows
-
-
-def _cell(values: list[float]) -> str:
-    return f"{mean(values):.3f}" + (f" ± {stdev(values):.3f}" if len(values) > 1 else "")
-
-
 def main() -> None:
     """Run what is missing and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -177,7 +153,7 @@ def main() -> None:
             if path:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(json.dumps(records[seed]) + "\n")
-    print("\n".join(table([*records.values()])))
+    print(table([*records.values()]))
 
 
 if __name__ == "__main__":

@@ -158,6 +158,11 @@ def printed() -> str:
     return f"```text\n{errors(rows)}\n```"
 
 
+def least_and_most_dense() -> list[float]:
+    """Return the third and fourth of these: least and greatest of the dense default."""
+    return least_and_most()[2:4]
+
+
 def spread(rows: Sequence[Row]) -> str:
     """Return those gains, with the least and the greatest of the seeds."""
     columns = staleness_of(rows)

@@ -10,6 +10,7 @@ classes over the last fifth; means over the seeds that a method has.
 
 import argparse
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean, pstdev
 
@@ -69,6 +70,34 @@ def cell(curves: dict[str, Curve], staleness: int, earlier: int = 0) -> str:
 def ends(scenario: str, staleness: str, *labels: str) -> list[float]:
     """Return the affected accuracy at the end of some methods."""
     return [means(scenario, staleness, label)[0] for label in labels]
+
+
+def ends_table(staleness: str, *names: str) -> str:
+    """Return the affected accuracy at the end: a column for each scenario, a row for each method.
+
+    Args:
+        staleness: The value of τ.
+        names: Scenarios and methods, each with the text that the table shows: `label=text`.
+    """
+    return _by_scenario(staleness, names, lambda end, late, both: f"{end:.3f}")
+
+
+def ends_and_all(staleness: str, *names: str) -> str:
+    """Return the same with the accuracy over all classes in brackets."""
+    return _by_scenario(staleness, names, lambda end, late, both: f"{end:.3f} ({both:.3f})")
+
+
+def _by_scenario(
+    staleness: str, names: Sequence[str], shown: Callable[[float, float, float], str]
+) -> str:
+    pairs = [name.split("=", 1) for name in names]
+    columns = [pair for pair in pairs if pair[0] not in ROWS]
+    lines = ["| | " + " | ".join(text for _, text in columns) + " |"]
+    lines.append("| --- |" + " --- |" * len(columns))
+    for label, text in (pair for pair in pairs if pair[0] in ROWS):
+        cells = [shown(*means(scenario, staleness, label)) for scenario, _ in columns]
+        lines.append(f"| {text} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
 
 
 def means(scenario: str, staleness: str, label: str) -> tuple[float, float, float]:
