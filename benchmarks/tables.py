@@ -175,10 +175,12 @@ def longest_rounds() -> list[float]:
 def start(when: str, *commands: str) -> list[float]:
     """Return milliseconds of commands from the part of `startup.txt` that begins with `when`.
 
-    A command that begins with `×` stands for its multiple of importing click and rich.
+    Commands are named without dashes, which a marker must not have. One that begins with `×`
+    stands for its multiple of importing click and rich.
     """
     text = (RESULTS / "startup.txt").read_text(encoding="utf-8").partition(f"\n{when}")[2]
-    found = {m[1]: (float(m[2]), float(m[3])) for m in _STARTED.finditer(text.partition("\n\n")[0])}
+    lines = _STARTED.finditer(text.partition("\n\n")[0])
+    found = {line[1].replace("--", ""): (float(line[2]), float(line[3])) for line in lines}
     return [found[c.lstrip("×")][c.startswith("×")] for c in commands]
 
 

@@ -65,27 +65,32 @@ def _problems(text: str, folder: Path) -> Iterator[tuple[int, str]]:
     covered: set[Number] = set()
     for marker, numbers in segments(text, markers, free):
         try:
-            if marker.kind == "found in":
-                there = numbers_in(marker.words, folder)
-                covered.update(n for n in numbers if any(map(n.quotes, there)))
-                continue
-            values = expected(marker, folder)
+            covered.update(sourced(marker, numbers, folder))
         except SourceError as error:
             yield marker.start, f"{error}."
-            continue
-        matched, missing = match(numbers, values)
-        covered.update(matched)
-        if missing is not None:
-            yield (
-                marker.start,
-                (
-                    f"the numbers before this marker should be {_listed(values)}; "
-                    f"{missing:g} is not among them."
-                ),
-            )
+            covered.update(numbers)  # one message is enough
     for number in free:
         if number.is_figure and number not in covered:
             yield number.start, f"{number.text} {number.unit}".strip() + " has no source."
+
+
+def sourced(marker: Marker, numbers: Sequence[Number], folder: Path) -> list[Number]:
+    """Return the numbers before a marker that are what it says.
+
+    Raises:
+        SourceError: If the source does not exist, or if a value of it is not among the numbers.
+    """
+    if marker.kind == "found in":
+        there = numbers_in(marker.words, folder)
+        return [number for number in numbers if any(map(number.quotes, there))]
+    values = expected(marker, folder)
+    found, missing = match(numbers, values)
+    if missing is not None:
+        raise SourceError(
+            f"the numbers before this marker should be {_listed(values)}; "
+            f"{missing:g} is not among them"
+        )
+    return found
 
 
 def segments(

@@ -19,7 +19,7 @@ HIDDEN = re.compile(
 )
 UNITS = r"%|×(?!\s?\d)|times\b|ms\b|s\b|seconds?\b|minutes?\b|hours?\b|[kMG]i?B\b|[GT]FLOP/s"
 NUMBER = re.compile(
-    r"(?<![\w.,])(?<![\w.]-)(?P<sign>(?<=[\s(|~])[-−])?(?P<digits>\d{1,3}(?:,\d{3})+|\d+)(?P<decimals>\.\d+)?"
+    r"(?<![\w.,])(?<![\w.]-)(?P<sign>(?<![^\s(|~])[-−])?(?P<digits>\d{1,3}(?:,\d{3})+|\d+)(?P<decimals>\.\d+)?"
     rf"(?![\w·]|\.\d|,\d{{3}}(?!\d))(?:[*]{{0,2}}[ ]?(?P<unit>{UNITS}))?"
 )
 LIST = re.compile(r"(?:,| and| to| or|,? and|–)\s*")
@@ -129,7 +129,7 @@ def marks_of(text: str) -> tuple[list[Block], list[Marker]]:
     """Return the blocks that functions write, and the markers of single numbers.
 
     Raises:
-        MarkError: If a block has no end, or an end no block.
+        MarkError: If a block has no end, an end no block, or GitHub would show a marker.
     """
     blocks, markers = [], []
     begun: re.Match[str] | None = None
@@ -146,6 +146,8 @@ def marks_of(text: str) -> tuple[list[Block], list[Marker]]:
             raise MarkError("`<!-- made by: … -->` should have an `<!-- end -->`", begun.start())
         elif mark["word"] == "made by":
             begun = mark
+        elif not text[text.rfind("\n", 0, mark.start()) + 1 : mark.start()].strip(" \t>*-"):
+            raise MarkError("a marker should follow its number on the same line", mark.start())
         else:
             markers.append(Marker(mark["word"], _words(mark), mark.start(), mark.end()))
     if begun is not None:
@@ -170,4 +172,6 @@ def _marks(text: str) -> Iterator[re.Match[str]]:
 def _words(mark: re.Match[str]) -> list[str]:
     if not mark["rest"].startswith(":"):
         raise MarkError(f"`{mark['word']}` should be followed by a colon", mark.start())
+    if "--" in mark["rest"]:  # GitHub would show the comment
+        raise MarkError("a marker should not contain `--`", mark.start())
     return shlex.split(mark["rest"][1:])

@@ -4,6 +4,7 @@ python experiments/conversion_error/tables.py results.json ...
 """
 
 import argparse
+import functools
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ Row = dict  # one line of a results file
 Kind = tuple[str, str, str, str]  # data set, clients, way, when
 
 
+@functools.cache
 def read(path: Path) -> list[Row]:
     """Return the rows of a result file; earlier files hold nothing else."""
     found = json.loads(path.read_text())

@@ -9,6 +9,7 @@ classes over the last fifth; means over the seeds that a method has.
 """
 
 import argparse
+import functools
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -111,6 +112,7 @@ def means(scenario: str, staleness: str, label: str) -> tuple[float, float, floa
     return end, late, both
 
 
+@functools.cache
 def runs_of(scenario: str) -> dict[int, dict[str, dict[str, Curve]]]:
     """Return the curves of a scenario by staleness, method and seed."""
     files = sorted(RESULTS.glob(f"{scenario}_[0-9]*.json"), key=_staleness)
