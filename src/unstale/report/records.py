@@ -11,6 +11,7 @@ from typing import Any
 from unstale.report.nodes import NodeHistory, histories
 from unstale.run_folder import Round as Round
 from unstale.run_folder import SurrogateSamples
+from unstale.run_folder.tuning import TuningRecord
 
 # The method that runs without any delay. It is the ceiling others are measured against.
 ORACLE = "no_delay"
@@ -108,6 +109,8 @@ class Run:
     """Wall time by label, where recorded."""
     surrogates: SurrogatesOf = field(default_factory=dict)
     """What some surrogates looked like in the end; absent for methods that make none."""
+    tuning: TuningRecord | None = None
+    """What tuning tried and chose; None where settings are those of the config."""
 
     @property
     def finished(self) -> bool:

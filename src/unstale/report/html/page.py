@@ -15,7 +15,7 @@ import jinja2
 from unstale.report.context import Context
 from unstale.report.figures.lines import COUNTERS
 from unstale.report.figures.switching import MAX_LINES, verdicts
-from unstale.report.html import calibration_table, count_tables, stand_in_tables
+from unstale.report.html import calibration_table, count_tables, stand_in_tables, tuning_tables
 from unstale.report.html.specs import spec
 from unstale.report.html.surrogates import HEIGHT, WIDTH, cards, png_uri
 from unstale.report.html.tables import class_table, summary_table
@@ -60,6 +60,7 @@ def build_page(context: Context) -> str:
             progress=None if run.finished else _progress(run),
             provisional=context.summary.provisional,
             summary=summary_table(context),
+            tuning=tuning_tables.tuning_section(run),
             nodes=nodes,
             node_table=count_tables.node_table(nodes, "At the end" if run.finished else "Now"),
             more_nodes=nodes[count_tables.MAX_NODES :],
