@@ -39,6 +39,15 @@ def test_a_kept_run_has_compressed_lines_and_no_more_than_needed(run, tmp_path):
         assert gzip.decompress(kept[name]) == (run.path / name.removesuffix(".gz")).read_bytes()
 
 
+def test_the_record_of_a_tuning_is_kept_without_its_tries(run, tmp_path):
+    run.tuning_path.write_text("{}")
+    (run.tries.path / "rounds").mkdir(parents=True)
+    (run.tries.path / "rounds" / "big").write_text("x")
+    kept = files_of(keep_run(run, tmp_path / "kept"))
+    assert kept["tuning.json"] == b"{}"
+    assert not [name for name in kept if name.startswith("tuning/")]
+
+
 def test_bytes_depend_on_the_run_alone(run, tmp_path, monkeypatch):
     first = files_of(keep_run(run, tmp_path / "first"))
     monkeypatch.setattr("time.time", lambda: 1e9)
