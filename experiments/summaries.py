@@ -15,7 +15,8 @@ HEADS = {
     "accuracy": "accuracy",
     "affected_accuracy": "affected",
     "affected_mean": "affected mean",
-    "rounds_to_target": "first round at {target}",
+    "rounds_to_target": "first round at {target}",  # in summaries of format 1
+    "held_from": "{target} held from round",
     "conversions": "conversions",
     "iterations": "iterations",
 }
@@ -68,6 +69,8 @@ def _cell(method: dict[str, Any], key: str) -> str:
     value, spread = method[key], method["spread"].get(key)
     if value is None:
         return "never"
+    if key == "held_from":
+        return f"{value:.0f}" + ("" if spread is None else f" ± {spread:.0f}")
     if key in WHOLE:
         return f"{value:,.0f}"
     return f"{value:.3f}" + ("" if spread is None else f" ± {spread:.3f}")
