@@ -29,7 +29,7 @@ BEFORE = re.compile(
     r"SGD|learning rate(?: of)?|momentum(?: of)?|"
     r"[Ss]parsity(?: of)?|Dirichlet\(?|\b[abαβγλτ]\s?[=≥≤])\s*$"
 )
-AFTER = re.compile(r"\s*(?:sparse|sparsity)\b")
+AFTER = re.compile(r"\s*\[?(?:sparse|sparsity)\b")
 
 
 @dataclass(frozen=True)
