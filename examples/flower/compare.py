@@ -27,7 +27,7 @@ from tables import table
 import unstale as us
 from unstale.run_folder import Lines, Round
 from unstale.run_folder.environment import describe_environment
-from unstale.run_folder.provenance import public_command, require_clean
+from unstale.run_folder.provenance import provenance, public_command, require_clean, write_result
 from unstale.sim import Scenario, ScenarioSpec, Simulation
 from unstale.sim.cohort import WholeCohort
 from unstale.sim.latency.plan import FixedPlan, Latency
@@ -149,10 +149,10 @@ def main() -> None:
             if seed not in records:
                 kept = path.read_text() if path and path.exists() else "{}"
                 records[seed] = json.loads(kept)
+                records[seed].pop("about", None)
             run_case(name, seed, chosen.flower, chosen.rounds, records[seed])
             if path:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(json.dumps(records[seed]) + "\n")
+                write_result(path, provenance([seed]), records[seed])
     print(table([*records.values()]))
 
 

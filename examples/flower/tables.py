@@ -32,7 +32,8 @@ def table(records: Sequence[Record]) -> str:
         "| method | engine | seeds | affected class, last round | second half | all classes |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
-    names = dict.fromkeys(name for record in records for cases in record.values() for name in cases)
+    every = [cases for record in records for key, cases in record.items() if key in ENGINES]
+    names = dict.fromkeys(name for cases in every for name in cases)
     for name in names:
         for engine, text in ENGINES.items():
             ran = [r[engine][name] for r in records if name in r.get(engine, {})]
