@@ -13,6 +13,7 @@ from unstale.experiment.old_names import refuse_old_names, renamed_method
 from unstale.experiment.strict import build, build_kind, checked_table, fit
 from unstale.methods import METHODS, Method, method
 from unstale.methods.groups import groups_of, with_enabled
+from unstale.run_folder.time_to_target import WINDOW
 from unstale.server.checks import Limits
 from unstale.server.history import HistorySpec
 from unstale.sim import ScenarioSpec, availability, cohort, drift, latency, partition
@@ -44,11 +45,19 @@ class EvaluateSpec:
     affected: tuple[int, ...] | None = None
     """The affected classes, whose accuracy is reported; by default those of the latency."""
     target: float = 0.8
-    """`rounds_to_target` is the first round in which the affected accuracy reaches this value."""
+    """The affected accuracy to hold: `held_from` is the round from which it does so to the end."""
+    window: int = WINDOW
+    """Number of rounds over which the affected accuracy is smoothed for `held_from`: the mean over
+    the last so many rounds, as far as they were evaluated; 1 does not smooth."""
+    reference: str | None = None
+    """Label of the method that others are compared with in `rounds_saved`; the first `unweighted`
+    if not given."""
 
     def __post_init__(self) -> None:
         if self.every < 1:
             raise ConfigError(f"`every` should be at least 1. Found {self.every}.")
+        if self.window < 1:
+            raise ConfigError(f"`window` should be at least 1. Found {self.window}.")
         if not 0 < self.target <= 1:
             raise ConfigError(f"`target` should be in (0, 1]. Found {self.target}.")
 
@@ -136,6 +145,11 @@ def parse(table: Mapping[str, Any]) -> ExperimentConfig:
         },
         overlap=_typed(table, "overlap", bool, False),
     )
+    methods = _methods(table.get("methods"))
+    evaluate = build(EvaluateSpec, table.get("evaluate", {}), "evaluate")
+    labels = [m.label for m in methods]
+    if evaluate.reference is not None and evaluate.reference not in labels:
+        raise UnknownNameError("`evaluate.reference`", evaluate.reference, labels)
     return ExperimentConfig(
         name=_label(_typed(table, "name", str, None), "name"),
         title=_typed(table, "title", str, ""),
@@ -145,10 +159,10 @@ def parse(table: Mapping[str, Any]) -> ExperimentConfig:
         data=_known(data_table.get("name"), data.names(), "data.name"),
         model=_known(model_table.pop("name", None), models.names(), "model.name"),
         model_settings=model_table,
-        methods=_methods(table.get("methods")),
+        methods=methods,
         local=build(LocalSpec, table.get("local", {}), "local"),
         scenario=scenario,
-        evaluate=build(EvaluateSpec, table.get("evaluate", {}), "evaluate"),
+        evaluate=evaluate,
         history=build(HistorySpec, table.get("history", {}), "history"),
         limits=build(Limits, table.get("limits", {}), "limits"),
         oracle=_typed(table, "oracle", bool, False),
