@@ -2,7 +2,8 @@
 
 Trains a global model without delay, takes clients' updates from earlier versions
 as if they came late, converts them in several ways, and compares each with the
-true update from today's model (which only a simulation knows) by cosine distance.
+true update from today's model (which only a simulation knows) by cosine distance (`error`)
+and by relative L1 error (`l1`).
 
     python experiments/conversion_error/study.py --data DIR --device cuda \
         --sets mnist,fashion_mnist --seeds 0,1,2 --variants main --jobs 6 --out results.json
@@ -25,7 +26,7 @@ import torch
 from unstale import LocalSpec, Server, data, models
 from unstale.inversion import InputSpec, Inversion, Request, Surrogate, convert_many, preset
 from unstale.methods.first_order import taylor
-from unstale.params import cosine_distance, subtract
+from unstale.params import Params, cosine_distance, l1_error, subtract
 from unstale.seeding import derive, generator
 from unstale.sim import Scenario, ScenarioSpec, Simulation, train_cohort
 from unstale.sim.cohort import Cohort, SampledCohort
@@ -149,6 +150,11 @@ def train(
     return Trained(simulation, versions, sorted(chosen), inputs)
 
 
+def apart(value: Params, truth: Params) -> dict[str, float]:
+    """Return the distances of an update from the true one."""
+    return {"error": cosine_distance(value, truth), "l1": l1_error(value, truth)}
+
+
 def rows(
     trained: Trained, variants: dict[str, Inversion], setting: dict[str, Any], when: list[str]
 ) -> Iterator[dict]:
@@ -163,12 +169,11 @@ def rows(
         move = subtract(current, trained.versions[base])
         for i, client in enumerate(trained.clients):
             row = {**setting, "client": client, "tau": tau, "when": ""}
-            yield {**row, "way": "stale", "error": cosine_distance(sent[base][i], truth[i])}
+            yield {**row, "way": "stale", **apart(sent[base][i], truth[i])}
             first = taylor(sent[base][i], move, 1.0)
-            yield {**row, "way": "first_order", "error": cosine_distance(first, truth[i])}
+            yield {**row, "way": "first_order", **apart(first, truth[i])}
             for count, own in parts.items():
-                error = cosine_distance(own[i], truth[i])
-                yield {**row, "way": f"{count} of its own samples", "error": error}
+                yield {**row, "way": f"{count} of its own samples", **apart(own[i], truth[i])}
 
     def converted(
         settings: Inversion, bases: list[int], warm: list[Surrogate | None]
@@ -194,7 +199,7 @@ def rows(
         return [
             {
                 **setting, "client": client, "tau": CURRENT - base, "ok": one.ok,
-                "error": cosine_distance(one.delta, truth[i]), "loss": one.loss if one.ok else None,
+                **apart(one.delta, truth[i]), "loss": one.loss if one.ok else None,
                 "iterations": one.iterations, "seconds": seconds,
             }
             for i, (client, one) in enumerate(zip(trained.clients, found, strict=True))
@@ -316,6 +321,8 @@ def main() -> None:
             if job.out:
                 job.out.unlink(missing_ok=True)
     print(tables.errors(found))
+    print("\nRelative L1 error:")
+    print(tables.errors(found, "l1"))
 
 
 def write_rows(path: Path, found: list[dict]) -> None:

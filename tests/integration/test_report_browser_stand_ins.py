@@ -14,7 +14,13 @@ pytestmark = [
     pytest.mark.skipif(BROWSER is None, reason=WHY_SKIPPED),
 ]
 
-CHARTS = ("stand_in_age", "stand_in_checked", "stand_in_truth")
+CHARTS = (
+    "stand_in_age",
+    "stand_in_checked",
+    "stand_in_truth",
+    "stand_in_checked_l1",
+    "stand_in_truth_l1",
+)
 
 
 @pytest.fixture(scope="module")

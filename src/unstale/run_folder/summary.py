@@ -30,8 +30,8 @@ TIMES = ("held_from", "held_seeds", "rounds_saved", "share_saved", "saved_seeds"
 FAULTS = ("diverged",)
 # Sums over all rounds of a seed.
 COUNTS = ("conversions", "iterations", "stand_ins", "probe_fits")
-# Means over all stand-ins of a seed, over all checks of them, and over all conversions.
-MEANS = ("stand_in_age", "stand_in_error", "share")
+# Means over all stand-ins of a seed, over all checks of them (twice), and over all conversions.
+MEANS = ("stand_in_age", "stand_in_error", "stand_in_l1", "share")
 
 
 def figures(
@@ -45,9 +45,10 @@ def figures(
     Rounds that were not evaluated are left out, and a figure without any value is None.
     `diverged` says whether the loss of the model was no longer finite in the end. `stand_ins`
     counts updates that the server made for absent clients; `stand_in_age` is the mean of their
-    ages, `stand_in_error` the mean error that later updates of the clients showed. `probe_fits`
-    counts fits that only served calibration; `share` is the mean share of the estimates in what
-    was used of conversions, None where estimates were used as they are.
+    ages, `stand_in_error` the mean cosine distance that later updates of the clients showed,
+    `stand_in_l1` the mean relative L1 error. `probe_fits` counts fits that only served
+    calibration; `share` is the mean share of the estimates in what was used of conversions, None
+    where estimates were used as they are.
 
     Example:
         >>> lines = [Round(r, accuracy=0.5, affected_accuracy=r / 10) for r in range(1, 11)]
@@ -66,7 +67,9 @@ def figures(
 
     scores = ((line.number, v) for line in lines if (v := line.affected_accuracy) is not None)
     ages = [one.age for line in lines for one in line.stand_ins]
-    errors = [e for line in lines for one in line.checked if (e := one.error) is not None]
+    checks = [one for line in lines for one in line.checked]
+    errors = [e for one in checks if (e := one.error) is not None]
+    l1 = [e for one in checks if (e := one.l1) is not None]
     shares = [s for line in lines for one in line.converted if (s := one.share) is not None]
     return {
         "accuracy": mean(lambda line: line.accuracy, rounds * 4 / 5),
@@ -79,6 +82,7 @@ def figures(
         "stand_ins": len(ages),
         "stand_in_age": statistics.fmean(ages) if ages else None,
         "stand_in_error": statistics.fmean(errors) if errors else None,
+        "stand_in_l1": statistics.fmean(l1) if l1 else None,
         "probe_fits": sum(line.notes.get("probed", 0) for line in lines),
         "share": statistics.fmean(shares) if shares else None,
     }

@@ -191,6 +191,8 @@ def _round(
         oracle = {
             "stale_cosine": before,
             "compensated_cosine": before * (0.15 if method == "convert" else 0.9),
+            "stale_l1": 4 * before,
+            "compensated_l1": 4 * before * (0.3 if method == "convert" else 0.95),
         }
     reason = f"not trusted: the estimate is {t}.5 times as large as the update"
     return Round(
@@ -235,7 +237,8 @@ def _told(client: str, seed: int, t: int, rounds: int) -> dict:
     if t > 60:
         stale_error = 0.1 * rng.random() + 0.02
         better = 0.2 + (1.2 if t > 0.8 * rounds else 0) * rng.random()
-        told["measured"] = Measured(client, stale_error * better, stale_error, version=t - 40)
+        l1 = (3 * stale_error * better, 3 * stale_error)
+        told["measured"] = Measured(client, l1[0] / 3, l1[1] / 3, t - 40, *l1)
     point = int(0.85 * rounds) + seed
     if int(client[-2:]) > 20 and t > point:
         told["gamma"] = {client: max(0.0, 1 - (t - point) / 8)}

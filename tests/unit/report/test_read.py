@@ -47,7 +47,9 @@ def test_a_finished_run(finished):
     line = run.rounds["convert"][1][59]
     assert line.number == 60
     assert sum(line.staleness.values()) == line.arrivals == 10
-    assert set(line.oracle) == {"stale_cosine", "compensated_cosine"}
+    assert set(line.oracle) == {
+        *("stale_cosine", "compensated_cosine", "stale_l1", "compensated_l1")
+    }
     slow = [client for client in run.scenarios[2].clients if client.slow]
     assert [client.latency for client in slow] == [40.0] * 3
     assert slow[0].examples == sum(slow[0].histogram)

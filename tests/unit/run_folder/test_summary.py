@@ -31,6 +31,7 @@ def test_windows_by_hand():
         "stand_ins": 0,
         "stand_in_age": None,
         "stand_in_error": None,
+        "stand_in_l1": None,
         "probe_fits": 0,
         "share": None,
     }
@@ -60,12 +61,13 @@ def test_stand_ins_by_hand():
         Round(3, stand_ins=(StoodIn("a", 13),), checked=(Checked("b", 2, 0.5, 1.0),)),
         # The mean is one over checks, not over rounds; what was not finite is no number.
         Round(4, checked=(Checked("b", 1, None, None), Checked("a", 1, 0.1, 1.0))),
-        Round(5, checked=(Checked("a", 1, 0.3, 1.0),)),
+        Round(5, checked=(Checked("a", 1, 0.3, 1.0, l1=0.7), Checked("b", 1, None, None, l1=0.9))),
     ]
     found = figures(lines, rounds=5, target=0.5)
     assert found["stand_ins"] == 3
     assert found["stand_in_age"] == pytest.approx((10 + 1 + 13) / 3)
     assert found["stand_in_error"] == pytest.approx((0.5 + 0.1 + 0.3) / 3)
+    assert found["stand_in_l1"] == pytest.approx((0.7 + 0.9) / 2)  # lines of before have none
     assert found["conversions"] == 0
 
 
@@ -138,6 +140,7 @@ def row(accuracy, affected, held, conversions=0, stand_ins=0, age=None, error=No
         "stand_ins": stand_ins,
         "stand_in_age": age,
         "stand_in_error": error,
+        "stand_in_l1": None if error is None else 3 * error,
         "probe_fits": 0,
         "share": None,
     }
@@ -167,6 +170,7 @@ def test_stand_ins_over_seeds():
     assert found["stand_ins"] == 2
     assert found["stand_in_age"] == 15
     assert found["stand_in_error"] == 0.2
+    assert found["stand_in_l1"] == pytest.approx(0.6)
     assert over_seeds({2: rows[2]})["stand_in_age"] is None
 
 

@@ -16,6 +16,7 @@ from unstale.report.context import Context
 from unstale.report.figures.lines import COUNTERS
 from unstale.report.figures.switching import MAX_LINES, verdicts
 from unstale.report.html import calibration_table, count_tables, stand_in_tables
+from unstale.report.html.error_table import error_table
 from unstale.report.html.specs import spec
 from unstale.report.html.summary_table import explain_saved, explain_time, summary_table
 from unstale.report.html.surrogates import HEIGHT, WIDTH, cards, png_uri
@@ -78,7 +79,7 @@ def build_page(context: Context) -> str:
             fit=count_tables.fit_table(run),
             calibration=calibration_table.calibration_table(run),
             shares=calibration_table.shares_used(run),
-            errors=count_tables.error_table(run),
+            errors=error_table(run),
             verdicts=[(m.label, *verdicts(run, m)) for m in run.methods],
             max_lines=MAX_LINES,
             environment=_environment(run),
