@@ -168,3 +168,13 @@ def test_gains_compare_the_same_seeds_and_stalenesses():
     assert tables.gains(found, kind, 50) == []
     assert "4.0 (2.0 to 8.0)" in tables.spread(found)
     assert tables.errors(found).splitlines()[-1].split()[3:5] == ["first", "0.0750"]
+
+
+def test_errors_have_a_table_for_each_distance():
+    module = script(ERRORS)
+    line = {"set": "s", "scenario": "c", "way": "stale", "when": "", "seed": 0, "error": 0.25}
+    now = [{**line, "tau": 5, "l1": 0.75}, {**line, "tau": 20, "l1": 1.25}]
+    assert module.errors(now, "l1").splitlines()[1].split()[3:5] == ["0.7500", "1.2500"]
+    before = [{**line, "tau": 5}, now[1]]
+    assert module.errors(before).splitlines()[1].split()[3:5] == ["0.2500", "0.2500"]
+    assert module.errors(before, "l1").splitlines()[1].split()[3:5] == ["–", "1.2500"]

@@ -21,12 +21,14 @@ _COLUMNS = (
 def summary_table(summary: Mapping[str, Any], console: Console | None = None) -> None:
     """Print a summary: one row per method, with the spread over seeds, the best ones starred."""
     methods = summary["methods"]
+    # Summaries of before had another measure of time, which is not shown any more.
+    has_time = summary["target"] is not None and "window" in summary
     # A run on real clients may not know which classes are affected.
     columns = [
         (key, title)
         for key, title in _COLUMNS
         if key == "accuracy"
-        or (key == "held_from" and summary["target"] is not None)
+        or (key == "held_from" and has_time)
         or any(figures.get(key) is not None for figures in methods.values())
     ]
     best = best_of(entrants_of(methods))
@@ -69,7 +71,7 @@ def _caption(
         yield "affected mean: over the second half"
     if seeds > 1:
         yield "± one standard deviation over seeds"
-    if summary["target"] is not None:
+    if "held_from" in shown:
         smoothed = f", as a mean of {summary['window']} rounds," if summary["window"] > 1 else ""
         among = ", over the seeds that do" if seeds > 1 else ""
         yield (

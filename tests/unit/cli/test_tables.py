@@ -91,6 +91,15 @@ def test_the_widest_table_fits_into_80_characters():
     assert found["convert"] == [*best, "160±0", "1/2", "35%", "142", "12.3"]
 
 
+def test_a_summary_of_before_has_no_time():
+    known = {key: value for key, value in figures(0.5, None).items() if "held" not in key}
+    summary = {"scenario": "s", "rounds": 9, "seeds": [0], "target": 0.8, "methods": {"m": known}}
+    out = io.StringIO()
+    summary_table(summary, Console(file=out, width=140))
+    assert "0.500" in out.getvalue()
+    assert "held" not in out.getvalue()
+
+
 def test_a_summary_of_before_has_no_stand_ins():
     methods = {"weighted": figures(0.5, None), "convert": {**figures(0.5, None), "stand_ins": 3.0}}
     assert " 3 " in shown(methods, [0])

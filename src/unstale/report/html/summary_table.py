@@ -83,7 +83,7 @@ def _metrics(context: Context) -> list[_Metric]:
     target = "target" if run.target is None else decimal(run.target)
     against = f"against {run.reference}"
     metrics = [
-        _Metric("affected_mean", "Affected class", "second half of rounds", 3, always=True),
+        _Metric("affected_mean", "Affected class", "second half", 3, always=True),
         _Metric("affected_accuracy", "Affected class", "last fifth", 3, always=True),
         _Metric("accuracy", "All classes", "last fifth", 3, always=True),
         _Metric(
