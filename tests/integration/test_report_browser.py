@@ -197,7 +197,7 @@ def test_without_scripts_there_are_pictures(browser: Browser, report: Path) -> N
         "[...document.querySelectorAll('figure.chart')].map((figure) =>"
         " figure.querySelector('noscript img')?.naturalWidth ?? 0)"
     )
-    assert len(sizes) == 12
+    assert len(sizes) == 14
     assert all(size > 300 for size in sizes), sizes
     assert overflow(browser) <= 0
 
