@@ -44,7 +44,8 @@ class Update:
     num_examples: int
     """The number of examples that the client trained on."""
     weight: float = 1.0
-    """Factor on `num_examples` in the aggregation; weighting compensators lower it."""
+    """Factor on `num_examples` in the aggregation, which weighting compensators change. Clients
+    send at most 1; a method may go above."""
     stand_in: bool = False
     """Whether the server made it in place of an absent client; no client has sent it."""
 
@@ -116,6 +117,9 @@ class ServerView:
     absent: tuple[str, ...] = ()
     """Clients that this round drew but that are at work or away, sorted; of none of them has an
     update arrived in this round. A compensator may add an update for each (`Update.stand_in`)."""
+    clients: Mapping[str, float] = field(default_factory=dict)
+    """All registered clients, and how many versions late the updates of each are. Empty if the
+    engine has registered none (`Server.register`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

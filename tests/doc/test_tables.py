@@ -12,6 +12,7 @@ from doc_pages import ROOT, read, without_blocks
 import unstale
 from unstale import data
 from unstale.data.checking import Status
+from unstale.experiment.tuning.criteria import CRITERIA
 from unstale.methods import METHODS, Convert
 from unstale.methods.groups import groups_of
 from unstale.notes import NOTE_KINDS
@@ -114,6 +115,11 @@ def test_the_glossary_is_in_order():
     words = re.findall(r"^## (.+)$", read(ROOT / "docs/glossary.md"), re.MULTILINE)
     assert len(words) > 50
     assert words == sorted(words, key=lambda word: word.lower().replace("γ (", ""))
+
+
+def test_every_criterion_of_tuning_is_explained():
+    text = read(ROOT / "docs/experiments.md")
+    assert first_cells(text, "criterion") == list(CRITERIA)
 
 
 def test_every_data_set_has_its_source():

@@ -40,12 +40,20 @@ class LiveProgress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._end()
+
+    def _end(self) -> None:
         if self._live is not None:
             self._live.update(self._view())
             self._live.stop()
+            self._live = None
 
     def begin(self, config: ExperimentConfig, folder: Path) -> None:
-        """Say what runs and where."""
+        """Say what runs and where; a run that tunes begins twice, with the tries first."""
+        self._end()
+        for task in self._bar.task_ids:
+            self._bar.remove_task(task)
+        self._latest.clear()
         self._rounds, self._seeds = config.rounds, len(config.seeds)
         self._labels = [method.label for method in config.methods]
         total = config.rounds * self._seeds * len(self._labels)

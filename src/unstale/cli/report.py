@@ -14,6 +14,7 @@ from unstale.cli.options import HELP
 def report(run_dir: Path, as_json: bool) -> None:
     """Make the report page and the plots of RUN_DIR from its files alone."""
     from unstale.cli.tables import summary_table
+    from unstale.cli.tuning import tuning_table
     from unstale.report import write_report
     from unstale.run_folder import RunFolder, for_programs
 
@@ -24,5 +25,8 @@ def report(run_dir: Path, as_json: bool) -> None:
         click.echo(json.dumps({**found, "report": str(page)}, indent=2, ensure_ascii=False))
         return
     if folder.is_done:
-        summary_table(for_programs(folder))
+        summary = for_programs(folder)
+        summary_table(summary)
+        if "tuning" in summary:
+            tuning_table(summary["tuning"])
     click.echo(f"Report: {page}")

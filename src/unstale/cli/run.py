@@ -21,6 +21,13 @@ from unstale.cli.options import HELP
 @click.option("--seeds", metavar="0,1,2", help="Instead of the file's seeds.")
 @click.option("--methods", metavar="A,B", help="Only these of the file's methods, by label.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a setting.")
+@click.option("--tune", is_flag=True, help="First choose settings from the methods' lists.")
+@click.option(
+    "--tuned",
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="Use the settings that the tuned run RUN chose.",
+)
 @click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1, …")
 @click.option("--data", "data_root", metavar="DIR", help="The data root; else UNSTALE_DATA.")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Methods and seeds at once.")
@@ -33,6 +40,8 @@ def run(
     seeds: str | None,
     methods: str | None,
     overrides: tuple[str, ...],
+    tune: bool,
+    tuned: Path | None,
     device: str,
     data_root: str | None,
     jobs: int,
@@ -47,14 +56,17 @@ def run(
 
     from unstale.cli.progress import LiveProgress
     from unstale.cli.tables import summary_table
+    from unstale.cli.tuning import find_tuned, plan_in_words, tuning_table
     from unstale.errors import ConfigError
     from unstale.experiment import (
         RunFolder,
         for_programs,
         latest_folder,
         load_experiment,
+        load_tuned,
         next_folder,
         run_experiment,
+        tuning_of,
     )
 
     config = load_experiment(
@@ -76,6 +88,10 @@ def run(
         )
     if resume and not folder.is_run:
         click.echo("Nothing to resume yet; starting from the beginning.", err=True)
+    source = find_tuned(config, experiment, folder, tune=tune, tuned=tuned)
+    known = None if source is None else load_tuned(source)
+    for line in plan_in_words(config, tuning_of(config, folder, tune=tune, tuned=known), source):
+        click.echo(line, err=True)
     _prefer_repeatable(device)
     page = None
     try:
@@ -89,6 +105,8 @@ def run(
                     progress=progress,
                     command=shlex.join(["unstale", *sys.argv[1:]]),
                     jobs=jobs,
+                    tune=tune,
+                    tuned=known,
                 )
             if not no_report:
                 from unstale.report import write_report
@@ -101,6 +119,8 @@ def run(
             overrides,
             seeds,
             methods,
+            tune,
+            tuned,
             device,
             data_root,
             jobs,
@@ -115,6 +135,8 @@ def run(
         click.echo(json.dumps(found, indent=2, ensure_ascii=False))
         return 0
     summary_table(summary)
+    if "tuning" in summary:
+        tuning_table(summary["tuning"])
     click.echo(f"Run: {folder.path}")
     if page is not None:
         click.echo(f"Report: {page}")
@@ -163,6 +185,8 @@ def _resume_command(
     overrides: tuple[str, ...],
     seeds: str | None,
     methods: str | None,
+    tune: bool,
+    tuned: Path | None,
     device: str,
     data_root: str | None,
     jobs: int,
@@ -174,6 +198,8 @@ def _resume_command(
     parts += [part for override in overrides for part in ("--set", override)]
     parts += ["--seeds", seeds] if seeds else []
     parts += ["--methods", methods] if methods else []
+    parts += ["--tune"] if tune else []
+    parts += ["--tuned", str(tuned)] if tuned else []
     parts += ["--device", device] if device != "cpu" else []
     parts += ["--data", data_root] if data_root else []
     parts += ["--jobs", str(jobs)] if jobs != 1 else []

@@ -1,10 +1,12 @@
 """Experiments: a TOML file in, a run folder out."""
 
 from unstale.experiment.check import check_experiment
-from unstale.experiment.config import ExperimentConfig, MethodConfig, parse
-from unstale.experiment.load import load_experiment
+from unstale.experiment.config import ExperimentConfig, parse
+from unstale.experiment.load import load_experiment, tuning_beside
+from unstale.experiment.method_config import MethodConfig
 from unstale.experiment.progress import Progress
 from unstale.experiment.run import run_experiment
+from unstale.experiment.tuning.recorded import load_tuned, tuning_of
 from unstale.run_folder.folder import RunFolder, latest_folder, next_folder
 from unstale.run_folder.summary import for_programs, summarise
 
@@ -17,8 +19,11 @@ __all__ = [
     "for_programs",
     "latest_folder",
     "load_experiment",
+    "load_tuned",
     "next_folder",
     "parse",
     "run_experiment",
     "summarise",
+    "tuning_beside",
+    "tuning_of",
 ]

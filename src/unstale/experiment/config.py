@@ -1,39 +1,21 @@
 """The configuration of an experiment: one scenario, several methods, several seeds."""
 
 import dataclasses
-import re
-import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from unstale import data, models
 from unstale.errors import ConfigError, UnknownNameError
-from unstale.experiment.old_names import refuse_old_names, renamed_method
-from unstale.experiment.strict import build, build_kind, checked_table, fit
-from unstale.methods import METHODS, Method, method
-from unstale.methods.groups import groups_of, with_enabled
+from unstale.experiment.method_config import MethodConfig, checked_label, parse_methods
+from unstale.experiment.strict import build, build_kind, checked_table, fit, known_name
+from unstale.experiment.tuning.plan import check_plan
+from unstale.experiment.tuning.spec import TuningSpec
 from unstale.run_folder.time_to_target import WINDOW
 from unstale.server.checks import Limits
 from unstale.server.history import HistorySpec
 from unstale.sim import ScenarioSpec, availability, cohort, drift, latency, partition
 from unstale.training.local import LocalSpec
-
-# Labels become names of folders and appear on pages.
-LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=-]{0,63}")
-
-
-@dataclass(frozen=True, slots=True)
-class MethodConfig:
-    """One method of an experiment; `label` names it in the results."""
-
-    name: str
-    label: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    def build(self) -> Method:
-        """Return the method with its settings."""
-        return method(self.name, **self.settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +66,13 @@ class ExperimentConfig:
     """Whether to report how far updates are from those that clients would send without delay."""
     threads: int | None = None
     """CPU threads; torch's default if not given. The last bits of results depend on it."""
+    tuning: TuningSpec | None = None
+    """How settings are chosen; None if no method lists any and the file does not say."""
+
+    @property
+    def tunable(self) -> tuple[MethodConfig, ...]:
+        """The methods that list settings to try."""
+        return tuple(method for method in self.methods if method.tune is not None)
 
     def to_json(self) -> dict[str, Any]:
         """Return the resolved config as a table that `parse` reads back."""
@@ -107,7 +96,8 @@ class ExperimentConfig:
             "evaluate": dataclasses.asdict(self.evaluate),
             "history": dataclasses.asdict(self.history),
             "limits": dataclasses.asdict(self.limits),
-            "methods": [{"name": m.name, "label": m.label, **m.settings} for m in self.methods],
+            **({} if self.tuning is None else {"tuning": dataclasses.asdict(self.tuning)}),
+            "methods": [method.to_json() for method in self.methods],
         }
 
 
@@ -120,7 +110,7 @@ _KINDS: dict[str, tuple[Mapping[str, type[Any]], str]] = {
     "drift": (drift.KINDS, "none"),
 }
 _TOP = {"name", "title", "description", "rounds", "seeds", "overlap", "oracle", "threads"}
-_TABLES = {"data", "model", "local", "evaluate", "history", "limits", "methods", *_KINDS}
+_TABLES = {"data", "model", "local", "evaluate", "history", "limits", "tuning", "methods", *_KINDS}
 
 
 def parse(table: Mapping[str, Any]) -> ExperimentConfig:
@@ -145,19 +135,20 @@ def parse(table: Mapping[str, Any]) -> ExperimentConfig:
         },
         overlap=_typed(table, "overlap", bool, False),
     )
-    methods = _methods(table.get("methods"))
+    seeds = _seeds(table.get("seeds", [0]))
+    methods = parse_methods(table.get("methods"))
     evaluate = build(EvaluateSpec, table.get("evaluate", {}), "evaluate")
     labels = [m.label for m in methods]
     if evaluate.reference is not None and evaluate.reference not in labels:
         raise UnknownNameError("`evaluate.reference`", evaluate.reference, labels)
     return ExperimentConfig(
-        name=_label(_typed(table, "name", str, None), "name"),
+        name=checked_label(_typed(table, "name", str, None), "name"),
         title=_typed(table, "title", str, ""),
         description=_typed(table, "description", str, ""),
         rounds=_positive(_typed(table, "rounds", int, None), "rounds"),
-        seeds=_seeds(table.get("seeds", [0])),
-        data=_known(data_table.get("name"), data.names(), "data.name"),
-        model=_known(model_table.pop("name", None), models.names(), "model.name"),
+        seeds=seeds,
+        data=known_name(data_table.get("name"), data.names(), "data.name"),
+        model=known_name(model_table.pop("name", None), models.names(), "model.name"),
         model_settings=model_table,
         methods=methods,
         local=build(LocalSpec, table.get("local", {}), "local"),
@@ -167,7 +158,20 @@ def parse(table: Mapping[str, Any]) -> ExperimentConfig:
         limits=build(Limits, table.get("limits", {}), "limits"),
         oracle=_typed(table, "oracle", bool, False),
         threads=_threads(table.get("threads")),
+        tuning=_tuning(table, methods, seeds),
     )
+
+
+def _tuning(
+    table: Mapping[str, Any], methods: tuple[MethodConfig, ...], seeds: tuple[int, ...]
+) -> TuningSpec | None:
+    wanted = any(method.tune is not None for method in methods)
+    if not wanted and "tuning" not in table:
+        return None
+    spec = build(TuningSpec, table.get("tuning", {}), "tuning")
+    if wanted:
+        check_plan(methods, spec, seeds)
+    return spec
 
 
 def _typed(table: Mapping[str, Any], key: str, kind: type, default: Any) -> Any:
@@ -188,23 +192,6 @@ def _positive(value: int, where: str) -> int:
     return value
 
 
-def _label(value: str, where: str) -> str:
-    if not LABEL.fullmatch(value):
-        raise ConfigError(
-            f"`{where}` should be 1 to 64 letters, digits or any of . _ + = -, and begin with a "
-            f"letter or digit. Found {value!r}."
-        )
-    return value
-
-
-def _known(value: object, known: tuple[str, ...], where: str) -> str:
-    if value is None:
-        raise ConfigError(f"`{where}` should be one of: {', '.join(known)}. Found nothing.")
-    if not isinstance(value, str) or value not in known:
-        raise UnknownNameError(f"`{where}`", str(value), known)
-    return value
-
-
 def _seeds(value: object) -> tuple[int, ...]:
     ok = isinstance(value, list) and value and all(type(s) is int and s >= 0 for s in value)
     if not ok or len(set(value)) != len(value):  # type: ignore[call-overload,arg-type]
@@ -212,60 +199,6 @@ def _seeds(value: object) -> tuple[int, ...]:
             f"`seeds` should be a list of different whole numbers of at least 0. Found {value!r}."
         )
     return tuple(value)  # type: ignore[arg-type]
-
-
-def _methods(value: object) -> tuple[MethodConfig, ...]:
-    if not isinstance(value, list) or not value:
-        raise ConfigError("`methods` should be a list of at least one [[methods]] table.")
-    found: list[MethodConfig] = []
-    for i, item in enumerate(value):
-        table = {"name": item} if isinstance(item, str) else dict(checked_table(item, "methods"))
-        _refuse_old_names(table, f"methods[{i}]")
-        name = _known(table.pop("name", None), tuple(METHODS), f"methods[{i}].name")
-        label = fit(table.pop("label", name), str, f"methods[{i}].label")
-        label = _label(label, f"methods[{i}].label")
-        config = MethodConfig(name, label, _settings(name, table, f"methods[{i}]"))
-        config.build()  # finds wrong settings before any method runs
-        if any(other.label.lower() == label.lower() for other in found):
-            raise ConfigError(
-                f"Every method should have a label of its own. Found '{label}' twice. "
-                'Give one of them label = "…".'
-            )
-        found.append(config)
-    return tuple(found)
-
-
-def _refuse_old_names(table: Mapping[str, Any], where: str) -> None:
-    name = table.get("name")
-    # Somebody may have registered a method under a name that once was ours.
-    if isinstance(name, str) and (name not in METHODS or renamed_method(name) is None):
-        settings = {key: value for key, value in table.items() if key != "name"}
-        refuse_old_names(name, settings, where)
-
-
-def _settings(name: str, table: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return a method's settings in the types of their fields; `build` refuses unknown ones."""
-    spec = METHODS[name]
-    parts: tuple[type[Any], ...] = (spec.aggregator, spec.compensator)
-    hints = {key: hint for part in parts for key, hint in typing.get_type_hints(part).items()}
-    groups = {key: group for part in parts for key, group in groups_of(part).items()}
-    found: dict[str, Any] = {}
-    for key, value in table.items():
-        place = f"{where}.{key}"
-        if key in groups:
-            own = typing.get_type_hints(groups[key])
-            inner = checked_table(with_enabled(groups[key], value), place)
-            found[key] = _typed_table(inner, own, place)
-        else:
-            found |= _typed_table({key: value}, hints, where)
-    return found
-
-
-def _typed_table(table: Mapping[str, Any], hints: Mapping[str, Any], where: str) -> dict[str, Any]:
-    return {
-        key: fit(value, hints[key], f"{where}.{key}") if key in hints else value
-        for key, value in table.items()
-    }
 
 
 def _kind_of(kinds: Mapping[str, type[Any]], part: object) -> str:

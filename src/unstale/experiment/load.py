@@ -61,6 +61,20 @@ def load_experiment(
     return dataclasses.replace(config, methods=chosen, evaluate=evaluate)
 
 
+def tuning_beside(source: str | Path) -> Path | None:
+    """Return the record of tuned settings that lies beside an experiment file, if one does.
+
+    It is `tuning.json` beside a `config.toml`, and `NAME.tuning.json` beside a `NAME.toml`.
+    """
+    path = Path(source)
+    if str(source) in PACKAGED and not path.exists():
+        return None
+    path = path / "config.toml" if path.is_dir() else path
+    name = "tuning.json" if path.name == "config.toml" else f"{path.stem}.tuning.json"
+    beside = path.with_name(name)
+    return beside if beside.is_file() else None
+
+
 def _read(source: str | Path) -> tuple[dict[str, Any], Path | None]:
     path = Path(source)
     if (name := str(source)) in PACKAGED and not path.exists():

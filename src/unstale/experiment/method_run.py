@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 
 from unstale.errors import CheckpointError
-from unstale.experiment.config import ExperimentConfig, MethodConfig
+from unstale.experiment.config import ExperimentConfig
+from unstale.experiment.method_config import MethodConfig
 from unstale.experiment.progress import Progress
 from unstale.run_folder import Lines, Round, RunFolder, write_surrogates
 from unstale.server import checkpoint

@@ -4,7 +4,8 @@ import torch
 from torch import nn
 
 from unstale import models
-from unstale.experiment.config import ExperimentConfig, MethodConfig
+from unstale.experiment.config import ExperimentConfig
+from unstale.experiment.method_config import MethodConfig
 from unstale.inversion import InputSpec
 from unstale.seeding import derive
 from unstale.server import Server

@@ -5,16 +5,18 @@ from typing import Any
 import torch
 
 from unstale import data
-from unstale.errors import ConfigError, RunError
+from unstale.errors import ConfigError
+from unstale.experiment.all_parts import Runner
 from unstale.experiment.config import ExperimentConfig
-from unstale.experiment.method_run import run_method
-from unstale.experiment.prepare import model_of, prepare
+from unstale.experiment.opening import open_folder
+from unstale.experiment.prepare import model_of
 from unstale.experiment.progress import Progress, Silent
-from unstale.experiment.side_by_side import Setting, run_side_by_side
-from unstale.files import write_json
-from unstale.run_folder.environment import describe_environment
+from unstale.experiment.tuning.criteria import check_affected
+from unstale.experiment.tuning.recorded import begin_record, settle_record
+from unstale.experiment.tuning.tries import run_tries, with_choices
 from unstale.run_folder.folder import RunFolder
 from unstale.run_folder.summary import write_summary
+from unstale.run_folder.tuning import TuningRecord
 from unstale.sim import Scenario
 from unstale.training.device import resolve_device
 from unstale.training.model_checks import check_model
@@ -30,6 +32,8 @@ def run_experiment(
     command: str = "",
     checkpoint_seconds: float = 5.0,
     jobs: int = 1,
+    tune: bool = False,
+    tuned: TuningRecord | None = None,
 ) -> dict[str, Any]:
     """Run all methods and seeds of an experiment and return the summary.
 
@@ -47,13 +51,17 @@ def run_experiment(
         checkpoint_seconds: Seconds between two checkpoints of a method and seed.
         jobs: Number of processes that run methods and seeds in parallel; results do not depend
             on it. Methods that a script has registered are not known in other processes.
+        tune: First choose the settings of methods that list some, on the tuning seeds. A run
+            that began so is resumed so.
+        tuned: Settings that were chosen before, from `load_tuned`. Without either, methods run
+            with their own settings, whatever they list.
 
     Raises:
         UnstaleError: If the config, the data or the folder is wrong.
     """
     if type(jobs) is not int or jobs < 1:
         raise ConfigError(f"`jobs` should be a whole number of at least 1. Found {jobs!r}.")
-    progress = progress or Silent()
+    new = begin_record(config, tune=tune, tuned=tuned)
     where = resolve_device(device)
     # Data and model first: no folder is created if they are missing or wrong.
     dataset = data.load(config.data, data_root)
@@ -66,67 +74,39 @@ def run_experiment(
                 f"`evaluate.affected` should hold classes from 0 to {dataset.num_classes - 1}. "
                 f"Found {klass}."
             )
+    tuning = _tuning_scenarios(config, dataset) if tune else {}
     folder.lock()
     threads = torch.get_num_threads()
+    runner = Runner(
+        where, data_root, config.threads or threads, checkpoint_seconds, jobs, progress or Silent()
+    )
     try:
         torch.set_num_threads(config.threads or threads)
-        _open(config, folder, where, command)
-        progress.begin(config, folder.path)
-        for seed, scenario in scenarios.items():
-            folder.write_scenario(seed, scenario.describe())
-        parts = [(method, seed) for seed in config.seeds for method in config.methods]
-        if jobs > 1 and len(parts) > 1:
-            setting = Setting(
-                config,
-                folder.path,
-                device,
-                data_root,
-                config.threads or threads,
-                checkpoint_seconds,
-            )
-            run_side_by_side(setting, [(m.label, seed) for m, seed in parts], jobs, progress)
-        else:
-            for method, seed in parts:
-                simulation = prepare(config, method, scenarios[seed], where)
-                run_method(config, method, seed, simulation, folder, progress, checkpoint_seconds)
-        return write_summary(folder)
+        record = settle_record(folder, new)
+        open_folder(config, folder, where, command)
+        if record is not None and not record.finished:
+            tuning = tuning or _tuning_scenarios(config, dataset)
+            record = run_tries(config, record, folder, tuning, runner, command)
+        chosen = config if record is None else with_choices(config, record)
+        runner.run(chosen, folder, scenarios)
+        return write_summary(folder, None if record is None else {"tuning": record.summary()})
     finally:
         torch.set_num_threads(threads)
         folder.unlock()
 
 
-def _open(config: ExperimentConfig, folder: RunFolder, device: torch.device, command: str) -> None:
-    resolved = config.to_json()
-    if folder.is_run:
-        found = folder.read_json(folder.config_path)
-        if differing := _differences(found, resolved):
-            raise RunError(
-                f"A run should be resumed with the config it began with. {folder.path} differs "
-                f"in: {', '.join(differing)}. Use the same settings, or choose another folder."
-            )
-        _check_same_device(folder, device)
-        return
-    write_json(folder.path / "environment.json", describe_environment(device, command))
-    write_json(folder.config_path, resolved)
+def _tuning_scenarios(config: ExperimentConfig, dataset: data.Dataset) -> dict[int, Scenario]:
+    """Return the scenarios of the tuning seeds.
 
-
-def _check_same_device(folder: RunFolder, device: torch.device) -> None:
-    """Raise RunError if the device differs: devices round differently, so results would change."""
-    began_on = folder.read_json(folder.path / "environment.json").get("device", "cpu")
-    first, now = ((d.type, d.index or 0) for d in (torch.device(began_on), device))
-    if first != now:
-        raise RunError(
-            f"A run should be resumed on the device it began on, {began_on}. Found {device}. "
-            f"Add --device {began_on}, or choose another folder."
+    Raises:
+        ConfigError: If the criterion needs affected classes and there are none.
+    """
+    if config.tuning is None:
+        return {}
+    found = {seed: Scenario(config.scenario, dataset, seed) for seed in config.tuning.seeds}
+    for seed, scenario in found.items():
+        affected = config.evaluate.affected
+        check_affected(
+            config.tuning.criterion, scenario.affected if affected is None else affected, seed
         )
-
-
-def _differences(a: Any, b: Any, where: str = "") -> list[str]:
-    """Return the dotted keys in which two configs differ; lists and tuples are not told apart."""
-    if isinstance(a, dict) and isinstance(b, dict):
-        keys = sorted({*a, *b})
-        return [d for k in keys for d in _differences(a.get(k), b.get(k), f"{where}.{k}")]
-    if isinstance(a, list | tuple) and isinstance(b, list | tuple) and len(a) == len(b):
-        pairs = enumerate(zip(a, b, strict=True))
-        return [d for i, (x, y) in pairs for d in _differences(x, y, f"{where}.{i}")]
-    return [] if a == b else [where.lstrip(".")]
+    return found

@@ -25,8 +25,7 @@ import torch
 from unstale import data
 from unstale.errors import ConfigError, RunError, UnstaleError
 from unstale.experiment.config import ExperimentConfig
-from unstale.experiment.method_run import run_method
-from unstale.experiment.prepare import prepare
+from unstale.experiment.one_part import run_part
 from unstale.experiment.progress import Progress
 from unstale.run_folder import Round, RunFolder
 from unstale.sim import Scenario
@@ -47,6 +46,8 @@ class Setting:
     data_root: str | None
     threads: int
     checkpoint_seconds: float
+    keep_failures: bool = False
+    """As in `run_part`."""
     repeatable: tuple[bool, bool] = field(default_factory=lambda: _cudnn_choices())
     """How cuDNN chooses algorithms, as in this process: `deterministic` and `benchmark`."""
 
@@ -190,10 +191,16 @@ def _run_part(setting: Setting, dataset: data.Dataset, part: Part, parent: Conne
     config, folder = setting.config, RunFolder(setting.folder)
     method = next(m for m in config.methods if m.label == label)
     try:
-        scenario = Scenario(config.scenario, dataset, seed)
-        simulation = prepare(config, method, scenario, torch.device(setting.device))
-        told = _Tell(parent)
-        run_method(config, method, seed, simulation, folder, told, setting.checkpoint_seconds)
+        run_part(
+            config,
+            method,
+            Scenario(config.scenario, dataset, seed),
+            folder,
+            device=torch.device(setting.device),
+            progress=_Tell(parent),
+            checkpoint_seconds=setting.checkpoint_seconds,
+            keep_failure=setting.keep_failures,
+        )
     except (UnstaleError, OSError) as error:
         return f"{'config' if isinstance(error, ConfigError) else 'run'} {error}"
     return ""

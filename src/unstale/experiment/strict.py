@@ -65,6 +65,15 @@ def checked_table(table: object, where: str) -> Mapping[str, Any]:
     return table
 
 
+def known_name(value: object, known: tuple[str, ...], where: str) -> str:
+    """Return `value`, or raise ConfigError if it is not one of the known names."""
+    if value is None:
+        raise ConfigError(f"`{where}` should be one of: {', '.join(known)}. Found nothing.")
+    if not isinstance(value, str) or value not in known:
+        raise UnknownNameError(f"`{where}`", str(value), known)
+    return value
+
+
 def fit(value: Any, hint: Any, where: str) -> Any:
     """Return `value` as the type that `hint` names.
 

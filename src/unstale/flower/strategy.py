@@ -319,6 +319,8 @@ class Unstale(Strategy):
         """Return a message to each node that is to train."""
         session = self._running()
         drawn = nodes_to_train(self.cohort, _as_late(grid), self.server, server_round)
+        for node in grid.get_node_ids():  # how late each is, the server sees by itself
+            self.server.register(str(node))
         for node in drawn.asked:
             session.book.hand_out(node)
         session.begin_round(server_round, drawn.absent)

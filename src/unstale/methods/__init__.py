@@ -11,7 +11,7 @@ from unstale.methods.registry import METHODS, Method, MethodSpec, as_method, met
 # Where each class lives. The imports below are for type checkers and editors;
 # `tests/unit/test_exported.py` compares the two.
 _HOMES = {
-    "unstale.methods.aggregate": ("Aggregator", "FedAvg", "Tiers"),
+    "unstale.methods.aggregate": ("Aggregator", "FedAT", "FedAvg", "Tiers"),
     "unstale.methods.base": ("Compensator", "Stateless", "fall_back", "per_update"),
     "unstale.methods.chaining": ("Chain", "chain"),
     "unstale.methods.conversion": (
@@ -36,12 +36,13 @@ _HOMES = {
         "ExponentialWeight",
         "HingeWeight",
         "PolynomialWeight",
+        "ScaledWeight",
         "SigmoidWeight",
     ),
 }
 
 if TYPE_CHECKING:
-    from unstale.methods.aggregate import Aggregator, FedAvg, Tiers
+    from unstale.methods.aggregate import Aggregator, FedAT, FedAvg, Tiers
     from unstale.methods.base import Compensator, Stateless, fall_back, per_update
     from unstale.methods.chaining import Chain, chain
     from unstale.methods.conversion import (
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
         ExponentialWeight,
         HingeWeight,
         PolynomialWeight,
+        ScaledWeight,
         SigmoidWeight,
     )
 else:
@@ -82,6 +84,7 @@ __all__ = [
     "ConvertAll",
     "Drop",
     "ExponentialWeight",
+    "FedAT",
     "FedAvg",
     "FirstOrder",
     "HingeWeight",
@@ -92,6 +95,7 @@ __all__ = [
     "OnlyUnique",
     "PolynomialWeight",
     "PredictedMove",
+    "ScaledWeight",
     "SigmoidWeight",
     "StandIn",
     "Stateless",

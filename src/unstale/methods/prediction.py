@@ -1,14 +1,40 @@
 r"""W-Pred: first-order compensation for a predicted change of the global model.
 
-The staleness τ of a client is assumed to be known when the client starts at version
-b. The server then predicts the global model τ rounds later from its own last step
-$d_b = w_b - w_{b-1}$, with the correction of `first_order`:
+**What the paper says.** Two things: that the staleness τ of a client is known beforehand, and
+that the first-order method predicts the future global model, with which stale updates are
+compensated. There is no formula. What follows is one reading.
 
-$$ \hat w_{b+k+1} = \hat w_{b+k} + d_b
-   - \lambda\, d_b\odot d_b\odot(\hat w_{b+k} - w_{b-1}), \qquad \hat w_b = w_b, $$
+**Derivation.** A client starts from version b. The server's last step was
+$d_b = w_b - w_{b-1}$, the change that it made at $w_{b-1}$. `first_order` says how a change
+made at one place looks at another, so from any weights w the next step is about
 
-and the stale update is corrected for the predicted change instead of the true one:
-$\hat\Delta = \Delta - \lambda\,\Delta\odot\Delta\odot(\hat w_{b+\tau} - w_b)$.
+$$ d(w) = d_b - \lambda\, d_b\odot d_b\odot(w - w_{b-1}). $$
+
+Going on with that from $\hat w_b = w_b$, one step per round of delay, predicts the model that
+the update will meet:
+
+$$ \hat w_{b+k+1} = \hat w_{b+k} + d(\hat w_{b+k}), \qquad k = 0, \dots, \tau-1. $$
+
+With $u_k = \hat w_{b+k} - w_{b-1}$ and $r = 1 - \lambda d_b^2$ this is $u_{k+1} = r\,u_k + d_b$
+and $u_0 = d_b$ in every entry, so $u_k = d_b\sum_{j\le k} r^j$ and
+
+$$ \hat w_{b+\tau} - w_b = d_b\,(\sum_{j=0}^{\tau} r^j - 1). $$
+
+The stale update is then corrected by `first_order`, for the predicted change instead of the
+true one: $\hat\Delta = \Delta - \lambda\,\Delta\odot\Delta\odot(\hat w_{b+\tau} - w_b)$.
+
+**What is assumed.**
+
+- τ is known when the client starts. Here it is read when the update arrives, which is the same
+  number where latencies are constant, and better than a server could know where they vary.
+- The server's last step stands for a gradient at $w_{b-1}$, although it is a mean over the
+  clients of one round, and one λ serves for it and for the client's update, although λ contains
+  the learning rates (`first_order`).
+- $|r| < 1$, that is $\lambda d_b^2 < 2$ in every entry. Beyond that predictions grow with τ.
+
+**Another reading.** In the paper's source (DANA) the *client* computes its gradient at a
+predicted position. There the server would send out $\hat w_{b+\tau}$ instead of $w_b$, and no
+update would be changed. The paper speaks of compensating updates, so this is not done here.
 """
 
 import dataclasses
@@ -40,8 +66,7 @@ def predict_move(base: Params, before: Params, rounds: int, lam: float) -> dict[
 def _geometric_sum(ratio: Tensor, terms: int) -> Tensor:
     r"""Return $\sum_{j<n} r^j$ in log n steps, by doubling, for any staleness.
 
-    The recursion in the module's docstring has the solution
-    $\hat w_{b+k} - w_{b-1} = d\,\sum_{j\le k} r^j$ with $r = 1 - \lambda d^2$.
+    See the module's docstring for why this sum is the prediction.
     """
     total, power = torch.zeros_like(ratio), torch.ones_like(ratio)  # of the terms summed so far
     block, block_power = torch.ones_like(ratio), ratio  # of 1, 2, 4, … terms
@@ -64,8 +89,8 @@ class PredictedMove:
         1
 
     References:
-        Hakimi et al., "Taming Momentum in a Distributed Asynchronous Environment", 2019,
-        in the form of the paper's *W-Pred*.
+        The paper's *W-Pred*, after Hakimi et al., "Taming Momentum in a Distributed
+        Asynchronous Environment" (DANA), 2019.
     """
 
     lam: float = 1.0

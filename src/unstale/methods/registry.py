@@ -227,16 +227,16 @@ register(
 register(
     "polynomial",
     MethodSpec(
-        "Weighs stale updates by (1+τ)^−a.",
-        "Xie et al. 2019 (FedAsync)",
+        "Weighs stale updates by (1+τ)^−a, the weights of FedAsync.",
+        "Xie et al. 2019",
         "unstale.methods.weighting:PolynomialWeight",
     ),
 )
 register(
     "hinge",
     MethodSpec(
-        "Weighs stale updates by 1/(a(τ−b)+1) beyond b.",
-        "Xie et al. 2019 (FedAsync)",
+        "Weighs stale updates by 1/(a(τ−b)+1) beyond b, the weights of FedAsync.",
+        "Xie et al. 2019",
         "unstale.methods.weighting:HingeWeight",
     ),
 )
@@ -246,6 +246,14 @@ register(
         "Weighs stale updates by e^(−aτ).",
         "Chen et al. 2019",
         "unstale.methods.weighting:ExponentialWeight",
+    ),
+)
+register(
+    "scaled",
+    MethodSpec(
+        "Weighs stale updates by one factor, which may be above 1.",
+        "Wang and Gao 2025, Appendix B",
+        "unstale.methods.weighting:ScaledWeight",
     ),
 )
 register(
@@ -268,16 +276,24 @@ register(
     "w_pred",
     MethodSpec(
         "Corrects as first_order, but for a predicted change of the model, not the true one.",
-        "Hakimi et al. 2019",
+        "Wang and Gao 2025 (W-Pred), after Hakimi et al. 2019",
         "unstale.methods.prediction:PredictedMove",
     ),
 )
 register(
     "asyn_tiers",
     MethodSpec(
-        "FedAvg within tiers of staleness, then a mean over tiers.",
-        "Chai et al. 2021 (FedAT)",
+        "FedAvg within tiers of clients, then a mean of their updates by numbers of clients.",
+        "Wang and Gao 2025 (Asyn-Tiers), after FedAT",
         aggregator="unstale.methods.aggregate:Tiers",
+    ),
+)
+register(
+    "fedat",
+    MethodSpec(
+        "FedAT: keeps a model per tier of clients and averages them, silent tiers included.",
+        "Chai et al. 2021 (FedAT)",
+        aggregator="unstale.methods.aggregate:FedAT",
     ),
 )
 register(

@@ -1,4 +1,4 @@
-"""Down-weighting of stale updates by a function of their staleness τ.
+"""Weighting of stale updates by a function of their staleness τ, or by one factor.
 
 The weight multiplies the number of examples in the aggregation. The aggregated mean
 is normalised, so weights have no effect in a round whose updates are equally stale.
@@ -73,10 +73,38 @@ class SigmoidWeight(Stateless):
 
 
 @dataclass(frozen=True, slots=True)
-class PolynomialWeight(Stateless):
-    r"""Weights a stale update by $(1+\tau)^{-a}$.
+class ScaledWeight(Stateless):
+    """Weights every stale update by the same factor, which may be above 1.
 
-    With a = 0.5 this is FedBuff's $1/\sqrt{1+\tau}$.
+    A factor above 1 strengthens stale updates: the paper's *Increased W*, whose size it does
+    not give. With 1 the method is `unweighted`.
+
+    Example:
+        >>> ScaledWeight(factor=3).factor
+        3
+
+    References:
+        The paper's Appendix B, on weighted aggregation.
+    """
+
+    factor: float = 2.0
+    """The weight of a stale update, relative to a fresh one of as many examples."""
+
+    def __post_init__(self) -> None:
+        _require_positive("scaled", factor=self.factor)
+
+    def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
+        """Multiply the weights of stale updates."""
+        return _weigh(updates, state, view, lambda staleness: self.factor)
+
+
+@dataclass(frozen=True, slots=True)
+class PolynomialWeight(Stateless):
+    r"""Weights a stale update by $(1+\tau)^{-a}$: the weights of FedAsync, applied to deltas.
+
+    It is not FedAsync, which mixes each client's *model* into the global one as it arrives, by
+    $(1-\alpha_t)\,w_t + \alpha_t\,w_i$ with $\alpha_t = \alpha(1+\tau)^{-a}$. With a = 0.5 the
+    weight is FedBuff's $1/\sqrt{1+\tau}$.
 
     Example:
         >>> PolynomialWeight(a=0.5).weight(3)
@@ -105,6 +133,8 @@ class PolynomialWeight(Stateless):
 @dataclass(frozen=True, slots=True)
 class HingeWeight(Stateless):
     r"""Weights a stale update by 1 up to $\tau=b$ and by $1/(a(\tau-b)+1)$ beyond.
+
+    These are the weights of FedAsync, applied to deltas; see `PolynomialWeight`.
 
     Example:
         >>> HingeWeight(a=10, b=4).weight(4), HingeWeight(a=10, b=4).weight(5)

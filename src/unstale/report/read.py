@@ -22,6 +22,7 @@ from unstale.run_folder.schema.checked import items, mapping, number
 from unstale.run_folder.summary import FORMAT, reference_of
 from unstale.run_folder.surrogates import parse_surrogates
 from unstale.run_folder.time_to_target import WINDOW
+from unstale.run_folder.tuning import read_tuning
 
 _SEED_FILE = re.compile(r"seed-(\d+)\.jsonl?")
 # Format 1 had another measure of time.
@@ -79,6 +80,7 @@ def read_run(run_dir: Path) -> Run:
             else None,
             **_evaluated(config, summary),
             surrogates=_read_surrogates(run_dir / "surrogates"),
+            tuning=read_tuning(run_dir / "tuning.json"),
             seconds={
                 label: seconds
                 for label, value in mapping(timing.get("methods"), "methods").items()

@@ -13,6 +13,7 @@ from unstale.run_folder import Round as Round
 from unstale.run_folder import SurrogateSamples
 from unstale.run_folder.best import NO_DELAY
 from unstale.run_folder.time_to_target import WINDOW
+from unstale.run_folder.tuning import TuningRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,8 @@ class Run:
     """How many rounds the accuracy is smoothed over to see whether it holds the target."""
     reference: str | None = None
     """The label of the method that rounds saved are compared with; None where there is none."""
+    tuning: TuningRecord | None = None
+    """What tuning tried and chose; None where settings are those of the config."""
 
     @property
     def finished(self) -> bool:

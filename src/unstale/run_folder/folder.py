@@ -7,6 +7,9 @@ scenario/seed-0.json               who is slow and what everyone holds (simulato
 rounds/<label>/seed-0.jsonl        one line per round
 checkpoints/<label>/seed-0/        while running: the last two; then final.safetensors
 surrogates/<label>/seed-0.json     some of what a converting method made, at its end
+failures/<label>/seed-0.json       why a try of a tuning failed (in `tuning/` only)
+tuning.json                        what tuning tried and chose, in a run with tuned settings
+tuning/                            the run folder of the tries
 summary.json                       the figures, when all is done
 timing.json                        seconds, apart from the figures: they differ from run to run
 report.html  plots/*.png           made from the above
@@ -51,6 +54,20 @@ class RunFolder:
     def surrogates_path(self, label: str, seed: int) -> Path:
         """Some surrogates of one method with one seed; there for methods that make some."""
         return self.path / "surrogates" / label / f"seed-{seed}.json"
+
+    def failure_path(self, label: str, seed: int) -> Path:
+        """Why one method with one seed failed, where that is written down (in a tuning)."""
+        return self.path / "failures" / label / f"seed-{seed}.json"
+
+    @property
+    def tuning_path(self) -> Path:
+        """The record of a tuning; there if settings of this run were tuned."""
+        return self.path / "tuning.json"
+
+    @property
+    def tries(self) -> "RunFolder":
+        """The run folder of a tuning's tries, within this one."""
+        return RunFolder(self.path / "tuning")
 
     def scenario_path(self, seed: int) -> Path:
         """The description of a seed's scenario."""

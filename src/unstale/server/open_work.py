@@ -99,6 +99,10 @@ class Tickets:
         """Return all versions with an open ticket."""
         return set().union(*self._open.values()) if self._open else set()
 
+    def oldest(self) -> dict[str, int]:
+        """Return the oldest version that each client at work has checked out."""
+        return {client: min(versions) for client, versions in self._open.items()}
+
     def to_json(self) -> dict[str, Any]:
         """Return all tickets and answers as JSON values."""
         return {

@@ -25,6 +25,7 @@ from unstale.server.checkpoint import Checkpoints, ReadParams
 from unstale.server.checks import Limits, check_update, is_client_id, owned, refuse, shown
 from unstale.server.history import History, HistorySpec
 from unstale.server.open_work import Tickets
+from unstale.server.registration import Registration
 from unstale.server.report import Report
 from unstale.server.saved_parts import check_fits, readers, settings_of, settings_tree, update_tree
 from unstale.server.settings import ServerSettings, chosen_method
@@ -123,6 +124,7 @@ class Server:
         self._state = state
         self._history = History(settings.history, self.method.compensator.lookback)
         self._tickets = Tickets()
+        self._clients = Registration()
         self._pending: dict[Key, Update] = {}
         self._awaiting = AwaitingFit(settings.background, model)
         self._refused: Counter[str] = Counter()
@@ -195,6 +197,20 @@ class Server:
         """Return the clients that the method would stand in for now, were they absent."""
         with self._lock:
             return stood_in_for(self.method.compensator, self._state.compensator, self.version)
+
+    def register(self, client_id: str, latency: float | None = None) -> None:
+        """Tell the server of a client, whether it has answered yet or not.
+
+        Methods that make tiers of clients (`asyn_tiers`, `fedat`) need all of them. Registering
+        again is harmless; a latency that is given replaces the one known before.
+
+        Args:
+            client_id: The client.
+            latency: How many versions late its updates come, if that was measured. Otherwise
+                the server goes by its last update and by how long it has been at work.
+        """
+        with self._lock:
+            self._clients.register(client_id, latency)
 
     def check_out(self, client_id: str) -> tuple[int, dict[str, torch.Tensor]]:
         """Return the current version and weights; the version is kept until the client answers."""
@@ -281,9 +297,11 @@ class Server:
         """
         with self._lock:
             ready = self._awaiting.ready()
+            arrivals = [*self._pending.values(), *(update for update, _ in ready.values())]
+            self._clients.observe(arrivals, self.version)
             result = step(
                 self._state,
-                [*self._pending.values(), *(update for update, _ in ready.values())],
+                arrivals,
                 method=self.method,
                 local=self.local,
                 history=self._history.get,
@@ -296,6 +314,7 @@ class Server:
                     {key: made for key, (_, made) in ready.items() if made is not None},
                 ),
                 absent=absent,
+                clients=self._clients.latencies(self.version, self._tickets.oldest()),
             )
             # First what can fail (a full disk), so that the step can be repeated after an error.
             needed = self._tickets.outstanding() | self._awaiting.versions(without=ready)
@@ -337,6 +356,7 @@ class Server:
             "aggregator": self._state.aggregator,
             **settings_tree(self.settings),
             "tickets": self._tickets.to_json(),
+            "clients": self._clients.to_json(),
             "refused": dict(self._refused),
             "pending": [update_tree(update) for update in self._pending.values()],
             "awaiting_fit": [
@@ -403,6 +423,8 @@ class Server:
             params = versions[version]()
             server._history.store.put(version, {n: params[n].to(device) for n in state.params})
         server._tickets = Tickets.from_json(tree["tickets"])
+        if "clients" in tree:  # not in checkpoints from before there was a registration
+            server._clients = Registration.from_json(tree["clients"])
         server._refused = Counter(tree["refused"])
         waiting = [(Update(**item["update"]), item["since"]) for item in tree["awaiting_fit"]]
         for update in [

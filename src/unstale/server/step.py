@@ -7,7 +7,7 @@ Updates are checked when they are submitted (`checks.py`); the rest is here.
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -53,6 +53,7 @@ def step(
     kept_versions: Iterable[int] = (),
     tools: TrainingTools | None = None,
     absent: Iterable[str] = (),
+    clients: Mapping[str, float] | None = None,
 ) -> StepResult:
     """Compensate and aggregate the updates of one round.
 
@@ -67,6 +68,8 @@ def step(
         tools: For methods that train the model on the server, such as `convert`.
         absent: Clients that the round drew but that are at work or away. A client whose own
             update has arrived is not absent, so at most one of the two is used.
+        clients: All clients that the engine has registered, with the latency of each in
+            versions; for methods that make tiers of them.
 
     Returns:
         The new state, whose version is one higher, and the report. The weights stay the same
@@ -85,6 +88,7 @@ def step(
         frozenset(kept_versions),
         tools or TrainingTools(),
         tuple(sorted(missing)),
+        clients or {},
     )
     # 2. Compensate.
     outcome = method.compensator.apply(ordered, state.compensator, view)

@@ -87,6 +87,7 @@ class Simulation:
         # cap has dropped is still on the devices that work on it.
         spec = server.settings.history
         self._models = VersionStore(spec.memory_bytes, spec.folder)
+        self._register_clients()
 
     @property
     def round(self) -> int:
@@ -153,6 +154,13 @@ class Simulation:
         return evaluate(
             self.model, params, self._x_test, self._y_test, classes, self.affected, loss
         )
+
+    def _register_clients(self) -> None:
+        """Tell the server of all clients and how late they are, as if it had measured that."""
+        latency = self.scenario.latency
+        for client in range(self.scenario.num_clients):
+            late = latency.typical(client) if self.delayed else 0.0
+            self.server.register(self.scenario.name(client), late)
 
     # --- one round's parts -------------------------------------------------------------
 
@@ -243,6 +251,7 @@ class Simulation:
             self.model,
             self.server.settings,
         )
+        self._register_clients()
         self._jobs = [Job(*job) for job in engine["jobs"]]
         self._lost = [Job(*job) for job in engine["lost"]]
         for version in sorted({job.version for job in self._jobs} & set(versions)):

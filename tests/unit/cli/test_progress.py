@@ -79,3 +79,24 @@ def test_an_error_before_it_began_is_not_hidden(terminal):
     console = Console(file=io.StringIO(), force_terminal=terminal)
     with pytest.raises(KeyError), LiveProgress(console):
         raise KeyError
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_run_that_tunes_begins_twice(terminal):
+    tries = load_experiment("quickstart", overrides=["rounds=4", 'methods=["memory"]'], seeds=[0])
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=terminal, width=100)
+    with LiveProgress(console) as progress:
+        progress.begin(tries, Path("runs/x/tuning"))
+        for r in range(1, 5):
+            progress.advance("memory", 0, record(r))
+        progress.begin(CONFIG, Path("runs/x"))
+        progress.advance("weighted", 1, record(1))
+    text = out.getvalue()
+    assert "→ runs/x/tuning\n" in text
+    assert "→ runs/x\n" in text
+    assert "4/4" in text
+    if terminal:
+        last = text[text.rindex("method") :]
+        assert "memory" not in last
+        assert "1/4" in last

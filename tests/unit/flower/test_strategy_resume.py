@@ -98,7 +98,7 @@ def test_after_an_error_within_a_round_the_same_object_can_go_on(tmp_path):
     assert set(taken) <= set(accepted)
 
 
-@pytest.mark.parametrize("method", ["unweighted", "weighted", "first_order", "asyn_tiers"])
+@pytest.mark.parametrize("method", ["unweighted", "weighted", "first_order", "asyn_tiers", "fedat"])
 def test_any_method_runs_by_name(method, tmp_path):
     it = Unstale(small_model(), method, folder=tmp_path / "run")
     grid = late_grid(dict.fromkeys(NODES, 1.0), delay=lambda n: 2 * (n == 4))

@@ -20,6 +20,8 @@ _CONVERT = us.method("convert", **CHEAP).compensator
 CASES = {name: us.method(name) for name in METHODS} | {
     "chain": us.Method(us.chain(us.Drop(5), us.FirstOrder(), us.PolynomialWeight()), us.FedAvg()),
     "reversed tiers": us.method("asyn_tiers", bounds=(0, 2), weighing="reversed"),
+    "counted tiers": us.method("asyn_tiers", bounds=(0, 2), silent="counted"),
+    "fedat by clients": us.method("fedat", bounds=(0, 2), weighing="clients"),
     # Few iterations, and any fit will do: here updates are noise, which no data explains.
     "convert": us.method("convert", **CHEAP),
     "convert all": us.method(
@@ -35,6 +37,8 @@ CASES = {name: us.method(name) for name in METHODS} | {
     "drop, then memory": us.Method(us.chain(us.Drop(3), us.Memory())),
 }
 NOW = 6
+# Who there is, and how late: for methods that make tiers of clients.
+CLIENTS = {"a": 0.0, "b": 1.0, "c": 4.0}
 
 
 def model_of(dtype=torch.float32):
@@ -67,7 +71,7 @@ class World:
         examples = {"a": 5, "b": 10, "c": 25}[client]
         return us.Update(client, base, noise(self.model, client, base, size=size), examples)
 
-    def step(self, arrivals, past=None, state=None, absent=()):
+    def step(self, arrivals, past=None, state=None, absent=(), clients=CLIENTS):
         return us.step(
             self.state if state is None else state,
             arrivals,
@@ -78,6 +82,7 @@ class World:
             kept_versions=self.past if past is None else past,
             tools=TrainingTools(self.model, INPUTS),
             absent=absent,
+            clients=clients,
         )
 
     def arrivals(self, size=0.5):

@@ -82,7 +82,7 @@ def test_the_same_generator_gives_the_same_result_in_any_order_of_arrival(method
 def test_without_staleness_it_is_fedavg(method):
     world = World(method, torch.float64)
     a, b, c = (world.update(client, NOW) for client in "abc")
-    found = world.step([a, b, c]).state.params
+    found = world.step([a, b, c], clients=dict.fromkeys("abc", 0.0)).state.params
     for name, start in world.past[NOW].items():  # of 5, 10 and 25 examples
         wanted = start + (a.delta[name] + 2 * b.delta[name] + 5 * c.delta[name]) / 8
         assert torch.allclose(found[name], wanted, rtol=1e-14, atol=1e-14)
@@ -137,6 +137,8 @@ def test_the_state_survives_save_and_load_at_any_moment(method, tmp_path):
         model = model_of()
         history = us.HistorySpec(memory_bytes=100)
         server = us.Server(model, method=method, seed=3, history=history, inputs=INPUTS)
+        for client in ("a", "b", "slow", "silent"):
+            server.register(client, latency=7 if client == "silent" else None)
         told, lines = {}, []
         for round_ in range(6):
             for client in ("a", "b", "slow")[: 3 if round_ in (0, 2) else 2]:

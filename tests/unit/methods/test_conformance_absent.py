@@ -201,6 +201,8 @@ def test_the_state_survives_save_and_load_amid_absences(case, tmp_path):
     for disturbed in (False, True):
         model = model_of()
         server = us.Server(model, method=CASES[case], seed=3, inputs=INPUTS)
+        server.register("fast")
+        server.register("slow")
         lines = []
         for round_ in range(9):
             fast, _ = server.check_out("fast")

@@ -39,6 +39,8 @@ def test_every_registered_method_comes_back_equal(name):
     [
         us.method("first_order", lam=0.25, fallback="drop", server_lr=0.5),
         us.method("asyn_tiers", bounds=(0, 5, 20), weighing="reversed"),
+        us.method("fedat", bounds=(0, 5), weighing="clients"),
+        us.method("convert", switching={"at": 155}),
         us.Method(us.chain(us.Drop(3), us.chain(us.FirstOrder(2.0), us.HingeWeight())), us.Tiers()),
         us.Method(us.chain()),
     ],

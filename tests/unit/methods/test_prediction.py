@@ -3,7 +3,9 @@
 import pytest
 
 import unstale as us
+from unstale.methods.first_order import taylor
 from unstale.methods.prediction import predict_move
+from unstale.params import add, subtract
 
 
 def test_without_correction_the_last_step_goes_on(three):
@@ -18,6 +20,26 @@ def test_predicted_move_by_hand(three):
     # 1 → 1 + 1 − 1/4 = 1.75 → 1.75 + 1 − .4375 = 2.3125, and its mirror image.
     move = predict_move(base, before, rounds=2, lam=0.25)
     assert move["w"].tolist() == [1.3125, -1.3125, 0.0]
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 2, 3, 7, 40, 100])
+@pytest.mark.parametrize("lam", [0.0, 0.3, 1.0, 7.0])
+def test_the_closed_form_is_the_recursion_of_the_derivation(three, rounds, lam):
+    """ŵ' = ŵ + taylor(d, ŵ − before), step by step, with the same `taylor` as `first_order`."""
+    base, before = three(1.0, -0.4, 0.9), three(0.5, -0.5, 1.0)
+    last, predicted = subtract(base, before), base
+    for _ in range(rounds):
+        predicted = add(predicted, taylor(last, subtract(predicted, before), lam))
+    found = predict_move(base, before, rounds, lam)["w"]
+    assert found.tolist() == pytest.approx(subtract(predicted, base)["w"].tolist(), rel=1e-12)
+
+
+def test_the_prediction_settles_where_a_newton_step_of_the_approximation_would(three):
+    """With |1 − λd²| < 1 the geometric sum ends at 1/(λd²): ŵ − before → 1/(λd)."""
+    base, before = three(0.5, -1.0, 1.25), three(0.0, 0.0, 0.0)
+    move = predict_move(base, before, rounds=10_000, lam=1.0)["w"]
+    wanted = [1 / 0.5 - 0.5, -1 / 1.0 + 1.0, 1 / 1.25 - 1.25]
+    assert move.tolist() == pytest.approx(wanted, abs=1e-12)
 
 
 def test_formula_on_three_entries(view, three, late):

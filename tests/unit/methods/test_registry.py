@@ -16,7 +16,9 @@ PUBLISHED = {
     "drop": (us.Drop(0), us.FedAvg()),
     "first_order": (us.FirstOrder(1.0), us.FedAvg()),
     "w_pred": (us.PredictedMove(1.0), us.FedAvg()),
-    "asyn_tiers": (us.Identity(), us.Tiers((0,))),
+    "asyn_tiers": (us.Identity(), us.Tiers((0,), "clients", "left_out")),
+    "fedat": (us.Identity(), us.FedAT((0,), "reversed")),
+    "scaled": (us.ScaledWeight(2.0), us.FedAvg()),
     "memory": (us.Memory(), us.FedAvg()),
     "convert": (us.Convert(), us.FedAvg()),
 }

@@ -38,6 +38,29 @@ def test_exponential():
     assert [weigh(0), weigh(2), weigh(4)] == pytest.approx([1, 0.36787944117, 0.13533528323])
 
 
+@pytest.mark.parametrize("factor", [0.25, 1.0, 4.0])
+def test_scaled_weighs_stale_updates_by_one_factor_whatever_their_staleness(factor, three):
+    """One fresh and one stale update of equal size: the mean is (1·fresh + f·stale) / (1 + f)."""
+    server = us.step(
+        us.ServerState(9, three(0, 0, 0), {}, {}),
+        [us.Update("fast", 9, three(5.0, 0.0, 0.0), 10), us.Update("slow", 2, three(0, 5, 0), 10)],
+        method=us.method("scaled", factor=factor),
+        local=us.LocalSpec(),
+        history={}.get,
+        rng=None,
+    )
+    wanted = [5 / (1 + factor), 5 * factor / (1 + factor), 0.0]
+    assert server.state.params["w"].tolist() == pytest.approx(wanted, rel=1e-15)
+    assert [u.weight for u in server.report.updates] == [1.0, factor]
+    assert [n.detail for n in server.report.notes] == [{"weight": factor}]
+
+
+@pytest.mark.parametrize("factor", [0, -2.0, math.nan, math.inf])
+def test_scaled_refuses_a_factor_that_is_not_positive(factor):
+    with pytest.raises(ConfigError, match="scaled: `factor` should be a number above 0"):
+        us.ScaledWeight(factor=factor)
+
+
 @pytest.mark.parametrize("part", ALL, ids=lambda p: type(p).__name__)
 def test_weights_fall_and_stay_sound_at_any_staleness(part):
     weights = [part.weight(s) for s in [*range(60), 10**4, 10**6, 10**9]]

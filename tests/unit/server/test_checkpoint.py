@@ -91,6 +91,7 @@ def test_a_client_of_any_name_can_be_saved(tmp_path):
     names = ["__tensor__", "$tensor", "a/b", "../../x", "\x00", "τ", "__proto__"]
     zeros = {n: torch.zeros_like(p) for n, p in server.params.items()}
     for name in names:
+        server.register(name)
         server.check_out(name)
         assert server.submit(us.Update(name, 0, zeros, 1)).accepted
     server.step()
@@ -98,7 +99,8 @@ def test_a_client_of_any_name_can_be_saved(tmp_path):
     server.save(tmp_path)
     loaded = us.Server.load(tmp_path)
     assert loaded.to_tree()[0]["tickets"] == server.to_tree()[0]["tickets"]
-    assert set(loaded.to_tree()[0]["aggregator"]["tier_of"]) == set(names)
+    assert loaded.to_tree()[0]["clients"] == server.to_tree()[0]["clients"]
+    assert set(loaded.to_tree()[0]["clients"]["told"]) == set(names)
 
 
 def files_of(path):

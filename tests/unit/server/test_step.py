@@ -85,7 +85,7 @@ def test_the_step_leaves_its_input_alone():
 def test_initial_state_is_version_zero_with_the_parts_memories():
     state = initial_state(three(1, 2, 3), us.method("asyn_tiers"))
     assert (state.version, state.compensator) == (0, {})
-    assert state.aggregator == {"tier_of": {}, "rounds": [0, 0]}
+    assert state.aggregator == {"rounds": [0, 0]}
 
 
 @pytest.mark.parametrize("factor", [math.nan, math.inf])

@@ -1,12 +1,15 @@
-r"""Asynchronous tiers (FedAT): FedAvg within tiers of staleness, then a mean over tiers.
+r"""Asyn-Tiers: FedAvg within tiers of clients, then a weighted mean of the tiers' updates.
 
-With the mean $\bar\Delta_m$ of this round's updates in tier m, the change is
+This is how the paper uses FedAT. With the mean $\bar\Delta_m$ of this round's updates of
+tier m and the number $N_m$ of clients in it, the change of the weights is
 
-$$ \Delta = \sum_m \frac{v_m}{\sum_k v_k}\, \bar\Delta_m $$
+$$ \Delta = \sum_m \frac{N_m}{\sum_k N_k}\, \bar\Delta_m. $$
 
-over the tiers with updates. The paper weights a tier by $v_m$ = the number of clients
-seen in it. FedAT weights it by $v_m = T_{M+1-m}$, where $T_m$ is the number of rounds
-in which tier m took part, so that tiers that report rarely are not outweighed.
+The paper has two sentences on it: clients are put into (two) tiers by staleness, each of
+which does synchronous FedAvg, and updates of different tiers are weighted by the numbers of
+clients in the tiers. Left open is what happens in a round in which nothing of a tier has
+arrived, so that is a setting, `silent`: by default the sums are over the tiers with updates.
+FedAT itself, which averages models, is `fedat`.
 """
 
 from collections.abc import Sequence
@@ -14,73 +17,74 @@ from dataclasses import dataclass
 
 from unstale.errors import ConfigError
 from unstale.methods.aggregate.mean import mean_delta
-from unstale.params import weighted_mean
+from unstale.methods.aggregate.tiering import (
+    check_bounds,
+    check_weighing,
+    in_tiers,
+    tier_of,
+    tier_weights,
+)
+from unstale.params import scale, weighted_mean
 from unstale.updates import Aggregated, ServerView, State, Update
 
-WEIGHINGS = ("clients", "reversed")
+SILENT = ("left_out", "counted")
 
 
 @dataclass(frozen=True, slots=True)
 class Tiers:
-    """FedAvg within tiers of staleness, then a weighted mean over tiers.
+    """FedAvg within tiers of clients, then a weighted mean of the tiers' updates.
+
+    All clients have to be registered (`Server.register`); the simulator and Flower do that.
 
     Example:
         >>> Tiers(bounds=(0, 20)).tier(7)  # fast, up to 20 late, later
         1
 
     References:
-        Chai et al., "FedAT: A High-Performance and Communication-Efficient Federated
-        Learning System with Asynchronous Tiers", 2021; the paper's *Asyn-Tiers*.
+        The paper's *Asyn-Tiers*, after Chai et al., "FedAT: A High-Performance and
+        Communication-Efficient Federated Learning System with Asynchronous Tiers", 2021.
     """
 
     bounds: tuple[int, ...] = (0,)
-    """The largest staleness of each tier but the last; `(0,)` gives two, fresh and stale."""
+    """The largest latency of each tier but the last, in versions; `(0,)` gives two, fast and
+    slow."""
     weighing: str = "clients"
     """Weight of a tier: its number of clients (`clients`, as in the paper), or the number of
-    rounds of the opposite tier (`reversed`, as in FedAT)."""
+    rounds of the opposite tier, at least 1 (`reversed`, the weights of FedAT)."""
+    silent: str = "left_out"
+    """A tier without updates in a round: `left_out` of the mean, so that the others weigh more,
+    or `counted` as if its update were zero, so that each tier always has the same weight."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bounds", tuple(self.bounds))
-        whole = all(type(bound) is int for bound in self.bounds)
-        rising = whole and all(a < b for a, b in zip(self.bounds, self.bounds[1:], strict=False))
-        if not self.bounds or not rising or self.bounds[0] < 0:
+        object.__setattr__(self, "bounds", check_bounds("asyn_tiers", self.bounds))
+        check_weighing("asyn_tiers", self.weighing)
+        if self.silent not in SILENT:
             raise ConfigError(
-                "asyn_tiers: `bounds` should be rising integers of at least 0. "
-                f"Found {self.bounds!r}."
-            )
-        if self.weighing not in WEIGHINGS:
-            raise ConfigError(
-                f"asyn_tiers: `weighing` should be one of {WEIGHINGS}. Found {self.weighing!r}."
+                f"asyn_tiers: `silent` should be one of {SILENT}. Found {self.silent!r}."
             )
 
-    def tier(self, staleness: int) -> int:
-        """Return the tier of an update of this staleness; 0 is the fastest."""
-        return sum(staleness > bound for bound in self.bounds)
+    def tier(self, latency: float) -> int:
+        """Return the tier of a client of this latency; 0 is the fastest."""
+        return tier_of(latency, self.bounds)
 
     def init(self) -> State:
-        """Return the state: each client's tier, and each tier's number of rounds."""
-        return {"tier_of": {}, "rounds": [0] * (len(self.bounds) + 1)}
+        """Return the state: each tier's number of rounds."""
+        return {"rounds": [0] * (len(self.bounds) + 1)}
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Aggregated:
         """Return the weighted mean of the tiers' means."""
-        tier_of, rounds = dict(state["tier_of"]), list(state["rounds"])
-        members: dict[int, list[Update]] = {}
-        for update in updates:
-            tier = self.tier(update.staleness(view.version))
-            tier_of[update.client_id] = tier
-            members.setdefault(tier, []).append(update)
-        for tier in members:
-            rounds[tier] += 1
-
-        means, weights = [], []
-        for tier in sorted(members):
-            mean = mean_delta(members[tier])
-            if mean is not None:
-                means.append(mean)
-                # `clients` is at least 1, since this round's members are in `tier_of`. The
-                # opposite tier may not have reported yet, so its rounds count as at least 1.
-                clients = sum(t == tier for t in tier_of.values())
-                reverse = max(rounds[len(rounds) - 1 - tier], 1)
-                weights.append(float(clients if self.weighing == "clients" else reverse))
-        delta = weighted_mean(means, weights) if means else None
-        return Aggregated(delta, {"tier_of": tier_of, "rounds": rounds})
+        tiered = in_tiers("asyn_tiers", updates, view, self.bounds)
+        rounds = [count + (m in tiered.updates) for m, count in enumerate(state["rounds"])]
+        after = {"rounds": rounds}
+        # The opposite tier may have had no round yet; a weight of 0 would throw an update away.
+        least_one = [max(count, 1) for count in rounds]
+        weights = tier_weights(self.weighing, tiered.sizes, least_one)
+        means = {m: mean_delta(members) for m, members in tiered.updates.items()}
+        found = {m: mean for m, mean in means.items() if mean is not None}
+        if not found:
+            return Aggregated(None, after)
+        present = [weights[m] for m in found]
+        delta = weighted_mean(list(found.values()), present)
+        if self.silent == "counted" and len(found) < len(weights):
+            delta = scale(delta, sum(present) / sum(weights.values()))
+        return Aggregated(delta, after)

@@ -93,9 +93,17 @@ class Switching:
     match_window: float = 0.1
     """An estimate for version t is compared with an update from version t to t + `match_window`
     times the staleness (at least t + 1); 0 requires exactly version t."""
+    at: int | None = None
+    """The version at which all clients switch back, whatever comparisons say; for studies of the
+    switching point. If not given, each client switches back by its own comparisons."""
 
     def __post_init__(self) -> None:
         disparity_of(self.disparity)
+        if self.at is not None and (type(self.at) is not int or self.at < 0):
+            raise ConfigError(
+                "switch_back: `at` should be a version (an integer of at least 0), or not given. "
+                f"Found {self.at!r}."
+            )
         for name in ("window", "match_window"):
             value = getattr(self, name)
             if not (value >= 0 and math.isfinite(value)):

@@ -10,7 +10,9 @@ version is its switching point $t_s$. From then on its updates are
 $$ \gamma\,e + (1-\gamma)\,s, \qquad \gamma = 1 - \frac{t - t_s}{a\,t_s}, $$
 
 with the estimate e, the stale update s and the window a = 0.1: γ falls from 1 to 0 within
-a tenth of the rounds before the switch, and stays at 0.
+a tenth of the rounds before the switch, and stays at 0. The setting `at` forces
+the switching point: then $t_s$ is that version for all clients, and comparisons, which are still
+made until then, decide nothing.
 
 A client that works on one model at a time starts its next work shortly after its update
 arrived, so there may be no update from version t itself. Then an update from up to
@@ -77,6 +79,17 @@ class SwitchBack:
         width = self.settings.window * switched
         return max(0.0, 1.0 - (version - switched) / width) if width > 0 else 0.0
 
+    def _switched(self, entry: Entry, version: int) -> int | None:
+        """Return the switching point of a client, or None if it has not switched."""
+        if self.settings.at is not None:
+            return self.settings.at if version >= self.settings.at else None
+        found: int | None = entry["switched"]
+        return found
+
+    def _share(self, clients: Mapping[str, Entry], client: str, version: int) -> float:
+        """Return γ of a client at a version."""
+        return self.gamma(self._switched(clients.get(client, _NEW), version), version)
+
     def parts(self, state: State) -> Sequence[tuple[Compensator, State]]:
         """Return `inner` with its state."""
         return [(self.inner, state["inner"])]
@@ -85,26 +98,19 @@ class SwitchBack:
         self, update: Update, state: State, view: ServerView
     ) -> Iterator[tuple[Compensator, State]]:
         """Yield `inner`, unless the client's γ has reached 0."""
-        switched = state["clients"].get(update.client_id, _NEW)["switched"]
-        if self.gamma(switched, view.version) > 0:
+        if self._share(state["clients"], update.client_id, view.version) > 0:
             yield self.inner, state["inner"]
 
     def stands_in_for(self, state: State, version: int) -> frozenset[str]:
         """Return the clients that `inner` would stand in for and whose γ is above 0."""
         found = stood_in_for(self.inner, state["inner"], version)
         clients = state["clients"]
-        return frozenset(
-            c for c in found if self.gamma(clients.get(c, _NEW)["switched"], version) > 0
-        )
+        return frozenset(c for c in found if self._share(clients, c, version) > 0)
 
     def watch(self, updates: Sequence[Update], state: State, view: ServerView) -> State:
         """Show updates that pass by to `inner`, except of clients whose γ has reached 0."""
         clients = state["clients"]
-        shown = [
-            u
-            for u in updates
-            if self.gamma(clients.get(u.client_id, _NEW)["switched"], view.version) > 0
-        ]
+        shown = [u for u in updates if self._share(clients, u.client_id, view.version) > 0]
         return {**state, "inner": watched(self.inner, shown, state["inner"], view)}
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
@@ -123,14 +129,13 @@ class SwitchBack:
         def gamma_of(update: Update) -> float:
             if update.staleness(view.version) == 0:
                 return 1.0
-            switched = clients.get(update.client_id, _NEW)["switched"]
-            return self.gamma(switched, view.version)
+            return self._share(clients, update.client_id, view.version)
 
         # 2. Compensate and mix; clients whose γ is 0 are not compensated any more.
         given = [u for u in updates if gamma_of(u) > 0]
 
         def share_of(client: str) -> float:
-            return self.gamma(clients.get(client, _NEW)["switched"], view.version)
+            return self._share(clients, client, view.version)
 
         inner_view = without_absent(view, lambda client: share_of(client) == 0)
         outcome = self.inner.apply(given, state["inner"], inner_view)
@@ -168,7 +173,12 @@ class SwitchBack:
         )
 
     def _without_lost(self, entry: Entry, view: ServerView) -> Entry:
-        """Return the entry without estimates whose true update can no longer arrive."""
+        """Return the entry without estimates whose true update can no longer arrive.
+
+        None is left once a forced switching point is reached.
+        """
+        if self.settings.at is not None and view.version >= self.settings.at:
+            return {**entry, "estimates": []}
 
         def may_come(item: Mapping[str, Any]) -> bool:
             first, last = _first(item), item["until"]
@@ -186,7 +196,7 @@ class SwitchBack:
         due = [e for e in waiting if _first(e) <= base <= e["until"] and e["version"] < now]
         # A client's updates arrive in order, so earlier estimates will not be compared any more.
         entry["estimates"] = [e for e in waiting if _first(e) > base]
-        if not due or entry["switched"] is not None:
+        if not due or self._switched(entry, now) is not None:
             return entry, []
         found = due[-1]  # the nearest version
         estimate_error = self._error(found["estimate"], update.delta)
@@ -194,7 +204,7 @@ class SwitchBack:
         if not (math.isfinite(estimate_error) and math.isfinite(stale_error)):
             return entry, []
         entry["worse"] = entry["worse"] + 1 if estimate_error > stale_error else 0
-        if entry["worse"] >= self.settings.patience:
+        if entry["worse"] >= self.settings.patience and self.settings.at is None:
             entry |= {"switched": now, "estimates": []}
         detail = {
             "version": found["version"],
@@ -219,7 +229,7 @@ class SwitchBack:
     def _remember(self, entry: Entry, estimate: Update, stale: Update, view: ServerView) -> Entry:
         waiting, now = entry["estimates"], view.version
         known = any(e["version"] == now for e in waiting)
-        if entry["switched"] is not None or len(waiting) >= self.settings.keep or known:
+        if self._switched(entry, now) is not None or len(waiting) >= self.settings.keep or known:
             return entry
         span = (
             max(1, int(self.settings.match_window * stale.staleness(now)))
@@ -273,6 +283,7 @@ def switch_back(
     patience: int = 2,
     keep: int = 1,
     match_window: float = 0.1,
+    at: int | None = None,
 ) -> SwitchBack:
     """Return a compensator that uses `inner` until it becomes harmful, for each client.
 
@@ -284,6 +295,7 @@ def switch_back(
         keep: Maximum number of estimates per client that are kept for comparison.
         match_window: How far the version of a true update may differ from that of an estimate,
             as a share of the staleness.
+        at: The version at which all clients switch, instead of after comparisons.
 
     Example:
         >>> from unstale.methods import FirstOrder
@@ -301,5 +313,6 @@ def switch_back(
         patience=patience,
         keep=keep,
         match_window=match_window,
+        at=at,
     )
     return SwitchBack(inner, settings)

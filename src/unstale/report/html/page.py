@@ -15,7 +15,7 @@ import jinja2
 from unstale.report.context import Context
 from unstale.report.figures.lines import COUNTERS
 from unstale.report.figures.switching import MAX_LINES, verdicts
-from unstale.report.html import calibration_table, count_tables, stand_in_tables
+from unstale.report.html import calibration_table, count_tables, stand_in_tables, tuning_tables
 from unstale.report.html.error_table import error_table
 from unstale.report.html.specs import spec
 from unstale.report.html.summary_table import explain_saved, explain_time, summary_table
@@ -65,6 +65,7 @@ def build_page(context: Context) -> str:
             summary=summary_table(context),
             time_notes=[explain_time(context), explain_saved(context)],
             near=f"{NEAR:g}",
+            tuning=tuning_tables.tuning_section(run),
             nodes=nodes,
             node_table=count_tables.node_table(nodes, "At the end" if run.finished else "Now"),
             more_nodes=nodes[count_tables.MAX_NODES :],

@@ -1,5 +1,7 @@
 """A server in the smallest: three weights, at version 10, and updates of any staleness."""
 
+import dataclasses
+
 import pytest
 import torch
 
@@ -12,6 +14,22 @@ def view():
     params = {"w": torch.zeros(3, dtype=torch.float64)}
     rng = torch.Generator().manual_seed(0)
     return us.ServerView(10, params, {}.get, us.LocalSpec(), rng)
+
+
+@pytest.fixture
+def among(view):
+    """Make what an aggregator sees at version 10 of these clients, given with their latencies."""
+
+    def make(clients, params=(0.0, 0.0, 0.0), past=None):
+        def weights(values):
+            return {"w": torch.tensor(values, dtype=torch.float64)}
+
+        history = {version: weights(values) for version, values in (past or {}).items()}
+        return dataclasses.replace(
+            view, params=weights(params), history=history.get, clients=clients
+        )
+
+    return make
 
 
 @pytest.fixture

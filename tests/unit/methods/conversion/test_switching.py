@@ -109,6 +109,36 @@ def test_a_window_of_zero_switches_at_once():
     assert run.at(140, ("s", 100, NEAR_X)) == [list(NEAR_X)]
 
 
+def test_a_forced_switching_point_overrides_comparisons():
+    """At version 140 a comparison would switch; all clients do at 200, over 10 % of 200."""
+    run = switched_run(at=200)
+    assert run.at(140, ("s", 100, NEAR_X)) == [list(Y)]
+    (note,) = run.notes[("measured", "s")]
+    assert note.detail["estimate_error"] > note.detail["stale_error"]
+    assert run.at(199, ("s", 159, X), ("new", 180, X)) == [list(Y)] * 2
+    assert not any(kind == "switched" for kind, _ in run.notes)
+    for version, gamma in ((200, 1.0), (205, 0.75), (219, 0.05), (220, 0.0), (900, 0.0)):
+        updates = [("s", version - 40, X), ("new", version - 1, X)]
+        for found in run.at(version, *updates):
+            assert found == pytest.approx([1 - gamma, gamma, 0])
+        assert (("converted", "new") in run.notes) == (gamma > 0)
+        assert ("measured", "s") not in run.notes, "nothing is left to decide"
+    assert all(not entry["estimates"] for entry in run.state["clients"].values())
+
+
+def test_forced_at_once_nothing_is_ever_converted():
+    run = Run(us.switch_back(Says(Y), at=0))
+    assert run.at(0, ("a", 0, X)) == [list(X)]
+    assert run.at(3, ("a", 1, X)) == [list(X)]
+    assert run.notes[("switched", "a")][0].detail["gamma"] == 0.0
+
+
+@pytest.mark.parametrize("at", [-1, 1.5, True, "155"])
+def test_refuses_a_switching_point_that_is_no_version(at):
+    with pytest.raises(ConfigError, match="`at` should be a version"):
+        us.Switching(at=at)
+
+
 def test_patience_asks_for_findings_in_a_row():
     run = Run(us.switch_back(Says(Y), patience=2))
     sent = {40: NEAR_X, 80: NEAR_X, 120: (0.1, 1.0, 0.0), 160: NEAR_X, 200: NEAR_X}
