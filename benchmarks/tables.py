@@ -47,7 +47,7 @@ def conversions(device: str) -> str:
     rows = []
     for row in _read(f"conversion_{device}.json")["rows"]:
         scaled = "~" if row["scaled"] != 1 else ""
-        how = "preset `paper`" if row["way"] == "paper" else f"default, {row['start']}"
+        how = "preset `paper_dense`" if row["way"] == "paper" else f"default, {row['start']}"
         known = row["error"] is not None and not scaled  # else that of fewer iterations
         error = f"{row['error']:.4f}" if known else ""
         cells = [str(row["at_once"]), str(row["samples"]), f"{row['iterations']:,.0f}"]

@@ -43,21 +43,38 @@ def staleness_of(rows: Iterable[Row]) -> list[int]:
     return sorted({r["tau"] for r in rows})
 
 
-def errors(rows: Sequence[Row]) -> str:
-    """Return mean errors: one line per setting and way, one column per staleness."""
+def errors(rows: Sequence[Row], distance: str = "error") -> str:
+    """Return mean errors: one line per setting and way, one column per staleness.
+
+    Args:
+        rows: What was measured.
+        distance: `error` for the cosine distance, or `l1`; rows of before have the first only,
+            and a dash for the second.
+    """
     columns = staleness_of(rows)
     lines = [_head(columns, 9) + "     s/each  iter"]
     for kind in kinds_of(rows):
         mine = of_kind(rows, kind)
-        cells = [[r["error"] for r in mine if r["tau"] == t] for t in columns]
+        cells = [[r.get(distance) for r in mine if r["tau"] == t] for t in columns]
         seconds = fmean(r.get("seconds", 0) for r in mine)
         iterations = fmean(r.get("iterations", 0) for r in mine)
         lines.append(
             _name(kind)
-            + "".join(f"{fmean(c):>9.4f}" if c else f"{'':>9}" for c in cells)
+            + "".join(f"{_mean(cell):>9}" for cell in cells)
             + f"{seconds:>11.3f}{iterations:>6.0f}"
         )
     return "\n".join(lines)
+
+
+def _mean(values: Sequence[float | None]) -> str:
+    """Return a mean as text; a dash where something was not measured, nothing of nothing.
+
+    Example:
+        >>> _mean([0.25, 0.75]), _mean([0.5, None]), _mean([])
+        ('0.5000', '–', '')
+    """
+    known = [value for value in values if value is not None]
+    return f"{fmean(known):.4f}" if known and len(known) == len(values) else "–" * bool(values)
 
 
 def gains(rows: Sequence[Row], kind: Kind, tau: int) -> list[float]:
@@ -188,11 +205,14 @@ def _name(kind: Kind) -> str:
 
 
 def main() -> None:
-    """Print both tables of result files."""
+    """Print the tables of result files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", type=Path, nargs="+")
     rows = [r for path in parser.parse_args().files for r in read(path)]
     print(errors(rows))
+    if any("l1" in row for row in rows):
+        print("\nRelative L1 error:")
+        print(errors(rows, "l1"))
     print("\nHow many times smaller than the stale update's error, and by seed:")
     print(spread(rows))
 

@@ -175,3 +175,13 @@ def test_seeds_and_device_of_a_study_are_its_options_or_its_files():
     found = script(STANDING_IN).seeds_and_device
     assert found("digits", ["--jobs", "2"]) == ([10, 11, 12], "cpu")
     assert found("digits", ["--seeds", "0,1", "--device", "cuda"]) == ([0, 1], "cuda")
+
+
+def test_errors_have_a_table_for_each_distance():
+    module = script(ERRORS)
+    line = {"set": "s", "scenario": "c", "way": "stale", "when": "", "seed": 0, "error": 0.25}
+    now = [{**line, "tau": 5, "l1": 0.75}, {**line, "tau": 20, "l1": 1.25}]
+    assert module.errors(now, "l1").splitlines()[1].split()[3:5] == ["0.7500", "1.2500"]
+    before = [{**line, "tau": 5}, now[1]]
+    assert module.errors(before).splitlines()[1].split()[3:5] == ["0.2500", "0.2500"]
+    assert module.errors(before, "l1").splitlines()[1].split()[3:5] == ["–", "1.2500"]
