@@ -10,7 +10,7 @@ STAMP := $(VENV)/.installed
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile \
 	--no-loadscope-reorder
 
-.PHONY: quickstart test test-all test-gpu unit lint docs bench setup clean
+.PHONY: quickstart test test-all test-gpu unit lint docs figures bench setup clean
 
 quickstart: setup
 	$(BIN)/unstale run quickstart --jobs 2
@@ -36,6 +36,10 @@ lint: setup
 
 docs: setup
 	$(BIN)/mkdocs build --strict
+
+# The tables and figures of pages, from the result files that they name; CONTRIBUTING.md says how.
+figures: setup
+	$(BIN)/python docs/quoted --write
 
 bench: setup
 	$(BIN)/python benchmarks/rounds.py

@@ -38,6 +38,8 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 from flwr.simulation import run_simulation
 
+from unstale.run_folder.provenance import provenance, require_clean, write_result
+
 
 def measure(grid: Grid, chosen: argparse.Namespace) -> dict[str, Any]:
     """Return the tables that were asked for."""
@@ -157,6 +159,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
+    require_clean(chosen.json)
+    about = provenance([])
     if not chosen.inside:
         sys.exit(run_quietly(sys.argv[1:]))
     server_app, found = ServerApp(), {}
@@ -185,12 +189,11 @@ def main() -> None:
             "nodes": NODES,
             "per_round": PER_ROUND,
             "slow": SLOW,
-            "cores": os.cpu_count(),
             "blocks": chosen.blocks,
             "rounds_per_block": chosen.block,
-            **{name: importlib.metadata.version(name) for name in ("flwr", "ray", "torch")},
+            **{name: importlib.metadata.version(name) for name in ("flwr", "ray")},
         }
-        chosen.json.write_text(json.dumps({"setting": setting, **found}, indent=2) + "\n")
+        write_result(chosen.json, about, {"setting": setting, **found})
 
 
 if __name__ == "__main__":

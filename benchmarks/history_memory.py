@@ -13,8 +13,6 @@ updates start from the same version: there nothing can be shared).
 """
 
 import argparse
-import json
-import platform
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ import unstale as us
 from unstale import models
 from unstale.methods.conversion import ConvertAll
 from unstale.params import Params, clone, params_of, scale
+from unstale.run_folder.provenance import provenance, require_clean, write_result
 from unstale.seeding import generator
 from unstale.updates import State
 
@@ -136,6 +135,8 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
+    require_clean(arguments.out)
+    about = provenance([])
     rows = []
     print("model      clients  schedule  versions   deltas MB   bases MB   before MB   after MB")
     for case in arguments.cases.split(","):
@@ -149,8 +150,7 @@ def main() -> None:
                 + " ".join(f"{size:11.2f}" for size in sizes)
             )
     if arguments.out:
-        facts = {"torch": torch.__version__, "python": platform.python_version()}
-        arguments.out.write_text(json.dumps({**facts, "rows": rows}, indent=2) + "\n")
+        write_result(arguments.out, about, {"rows": rows})
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ ways give the same numbers is checked by `make test-gpu`.
 """
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from unstale.inversion.descent import Descent, SolverState, initial_state
 from unstale.inversion.surrogate import STARTS
 from unstale.inversion.target import Target, target_of
 from unstale.inversion.unroll import batched
+from unstale.run_folder.provenance import provenance, require_clean, write_result
 from unstale.seeding import generator
 from unstale.training.cuda_graphs import GraphCache
 
@@ -94,6 +94,8 @@ def main() -> int:
     if not torch.cuda.is_available():
         print("No CUDA device is visible: nothing was timed.")
         return 2
+    require_clean(options.json)
+    about = provenance([], "cuda")
     torch.backends.cudnn.deterministic = True  # as conversions have it
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}\n{HEADER}")
     model = models.build("lenet", INPUTS.shape, INPUTS.classes).cuda()
@@ -112,8 +114,7 @@ def main() -> int:
             flush=True,
         )
     if options.json:
-        body = {"device": torch.cuda.get_device_name(), "rows": rows}
-        options.json.write_text(json.dumps(body, indent=2) + "\n", encoding="utf-8")
+        write_result(options.json, about, {"rows": rows})
     return 0
 
 

@@ -11,7 +11,6 @@ the time is CPU time. On a GPU iterations are replayed from their CUDA graph, as
 
 import argparse
 import dataclasses
-import json
 import platform
 import sys
 import time
@@ -34,6 +33,7 @@ from unstale.inversion.surrogate import start_of
 from unstale.inversion.target import target_of
 from unstale.inversion.unroll import unroller
 from unstale.params import params_of
+from unstale.run_folder.provenance import provenance, require_clean, write_result
 from unstale.seeding import generator
 from unstale.training.cuda_graphs import GraphCache
 
@@ -179,7 +179,9 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", type=Path, help="write the numbers to this file")
     arguments = parser.parse_args()
+    require_clean(arguments.json)
     device = torch.device(arguments.device)
+    about = provenance([], device)
     gpu = device.type == "cuda"
     hardware = torch.cuda.get_device_name() if gpu else platform.processor()
     print(f"{arguments.model}, {arguments.clients} clients; {device} {hardware},")
@@ -195,12 +197,13 @@ def main() -> int:
         )
     if arguments.json:
         setting = {
-            "device": str(device), "hardware": hardware, "torch": torch.__version__,
-            "threads": torch.get_num_threads(), "model": arguments.model,
-            "clients": arguments.clients, "time": "clock" if gpu else "CPU time",
-        }  # fmt: skip
+            "device": str(device),
+            "model": arguments.model,
+            "clients": arguments.clients,
+            "time": "clock" if gpu else "CPU time",
+        }
         body = {"setting": setting, "rows": [dataclasses.asdict(row) for row in rows]}
-        arguments.json.write_text(json.dumps(body, indent=2) + "\n", encoding="utf-8")
+        write_result(arguments.json, about, body)
     return 0
 
 

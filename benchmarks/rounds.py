@@ -10,8 +10,6 @@ and the best of several is taken, because the machines are shared.
 
 import argparse
 import copy
-import json
-import os
 import platform
 import time
 from collections.abc import Callable
@@ -22,6 +20,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from unstale import LocalSpec, Server, data, models
+from unstale.run_folder.provenance import provenance, require_clean, write_result
 from unstale.sim import Scenario, ScenarioSpec, Simulation
 from unstale.sim.cohort import SampledCohort
 from unstale.sim.latency import NoLatency
@@ -106,7 +105,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    require_clean(arguments.json)
     device = torch.device(arguments.device)
+    about = provenance([], device)
     dataset = data.load("mnist", arguments.data)
     found = {name: compare(dataset, s, device, arguments.rounds) for name, s in RECIPES.items()}
     hardware = torch.cuda.get_device_name() if device.type == "cuda" else platform.processor()
@@ -122,15 +123,8 @@ def main() -> None:
             f"{row['plain_cpu_ms'] / row['unstale_cpu_ms']:>11.2f}"
         )
     if arguments.json:
-        setting = {
-            "device": str(device),
-            "hardware": hardware,
-            "cores": os.cpu_count(),
-            "threads": torch.get_num_threads(),
-            "torch": torch.__version__,
-            "rounds": arguments.rounds,
-        }
-        arguments.json.write_text(json.dumps({"setting": setting, "rows": found}, indent=2) + "\n")
+        setting = {"device": str(device), "rounds": arguments.rounds}
+        write_result(arguments.json, about, {"setting": setting, "rows": found})
 
 
 if __name__ == "__main__":

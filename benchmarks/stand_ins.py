@@ -10,7 +10,6 @@ the machine hardly changes, and of wall time on a GPU.
 """
 
 import argparse
-import json
 import os
 import platform
 import time
@@ -26,6 +25,7 @@ from unstale import models
 from unstale.inversion.surrogate import STARTS
 from unstale.methods.conversion import ConvertAll, client_memory
 from unstale.params import Params, to_device
+from unstale.run_folder.provenance import provenance, require_clean, write_result
 from unstale.seeding import generator
 from unstale.updates import State, TrainingTools
 
@@ -171,7 +171,9 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5, help="each figure is the least of these")
     parser.add_argument("--out", type=Path, help="write the figures to this file")
     options = parser.parse_args()
+    require_clean(options.out)
     device = torch.device(options.device)
+    about = provenance([], device)
     if device.type == "cuda":
         torch.backends.cudnn.deterministic = True  # as conversions have it
     name = torch.cuda.get_device_name() if device.type == "cuda" else platform.machine()
@@ -182,16 +184,8 @@ def main() -> None:
         rows.append(row_of(size_of(model, device), device, options.turns))
         print(printed(rows[-1]), flush=True)
     if options.out:
-        body = {
-            "device": name,
-            "cores": os.cpu_count(),
-            "threads": torch.get_num_threads(),
-            "torch": torch.__version__,
-            "clock": clock,
-            "iterations": ITERATIONS,
-            "rows": rows,
-        }
-        options.out.write_text(json.dumps(body, indent=2) + "\n", encoding="utf-8")
+        body = {"clock": clock, "iterations": ITERATIONS, "rows": rows}
+        write_result(options.out, about, body)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 Each command runs in a process of its own, by turns, and the best of several is taken,
 because the machines are shared. The last column is the ratio to `import click, rich`.
 
-    python benchmarks/startup.py [--turns 10]
+    python benchmarks/startup.py [--turns 10] [--out FILE]
 """
 
 import argparse
@@ -11,6 +11,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
+
+from unstale.run_folder.provenance import provenance, require_clean, write_result
 
 BASE = "python -c 'import click, rich'"
 COMMANDS = {
@@ -34,16 +37,21 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--turns", type=int, default=10, help="processes of each command")
-    turns = parser.parse_args().turns
+    parser.add_argument("--out", type=Path, help="write the seconds to this file")
+    options = parser.parse_args()
+    require_clean(options.out)
+    about = provenance([])
     best = dict.fromkeys(COMMANDS, float("inf"))
     with tempfile.TemporaryDirectory() as folder:  # no data sets there, so nothing to verify
-        for turn in range(turns + 1):
+        for turn in range(options.turns + 1):
             for name, words in COMMANDS.items():
                 taken = seconds(words, folder)
                 if turn:  # the first turn only writes byte code
                     best[name] = min(best[name], taken)
     for name, value in best.items():
         print(f"{name:<32} {1000 * value:7.0f} ms  {value / best[BASE]:6.2f}")
+    if options.out:
+        write_result(options.out, about, {"turns": options.turns, "seconds": best})
 
 
 if __name__ == "__main__":

@@ -16,16 +16,18 @@ import tempfile
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 import torch
 from slow_nodes import task
 from slow_nodes.emulation import rounds_late
+from tables import table
 
 import unstale as us
 from unstale.run_folder import Lines, Round
 from unstale.run_folder.environment import describe_environment
+from unstale.run_folder.provenance import provenance, public_command, require_clean, write_result
 from unstale.sim import Scenario, ScenarioSpec, Simulation
 from unstale.sim.cohort import WholeCohort
 from unstale.sim.latency.plan import FixedPlan, Latency
@@ -39,11 +41,6 @@ CASES: dict[str, tuple[dict[str, Any], bool]] = {
     "`convert`": ({"method": "convert"}, True),
     "`convert` without stand-ins": ({"method": "convert", "stand-in": False}, True),
     "`unweighted`": ({"method": "unweighted"}, True),
-}
-ENGINES = {
-    "simulator": "Unstale's simulator",
-    "simulation": "Flower's simulation",
-    "deployment": "Flower, real nodes",
 }
 Record = dict[str, Any]
 
@@ -130,29 +127,9 @@ def run_case(name: str, seed: int, how: str, rounds: int, found: Record) -> None
     for engine, run in runs.items():
         cases = found.setdefault(engine, {})
         if name not in cases:
-            about = describe_environment(torch.device("cpu"), " ".join(["python", *sys.argv]))
+            about = describe_environment(torch.device("cpu"), public_command(["python", *sys.argv]))
             cases[name] = {**figures(run()), "config": config, "environment": about}
             print(f"{name}, seed {seed}, {engine}: done", file=sys.stderr, flush=True)
-
-
-def table(records: list[Record]) -> list[str]:
-    """Return a Markdown table: mean and standard deviation over seeds."""
-    rows = [
-        "| method | engine | seeds | affected class, last round | second half | all classes |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
-    for name in CASES:
-        for engine in ("simulator", "simulation", "deployment"):
-            ran = [r[engine][name] for r in records if name in r.get(engine, {})]
-            if ran:
-                keys = ("affected", "affected_second_half", "accuracy")
-                cells = [_cell([one[key] for one in ran]) for key in keys]
-                rows.append(f"| {name} | {ENGINES[engine]} | {len(ran)} | {' | '.join(cells)} |")
-    return rows
-
-
-def _cell(values: list[float]) -> str:
-    return f"{mean(values):.3f}" + (f" ± {stdev(values):.3f}" if len(values) > 1 else "")
 
 
 def main() -> None:
@@ -163,6 +140,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=CONFIG["num-rounds"])
     parser.add_argument("--out", type=Path, help="where results go, one file for each seed")
     chosen = parser.parse_args()
+    require_clean(chosen.out)
     torch.set_num_threads(1)  # as in the scripts
     records: dict[int, Record] = {}
     for name in CASES:
@@ -171,11 +149,11 @@ def main() -> None:
             if seed not in records:
                 kept = path.read_text() if path and path.exists() else "{}"
                 records[seed] = json.loads(kept)
+                records[seed].pop("about", None)
             run_case(name, seed, chosen.flower, chosen.rounds, records[seed])
             if path:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(json.dumps(records[seed]) + "\n")
-    print("\n".join(table([*records.values()])))
+                write_result(path, provenance([seed]), records[seed])
+    print(table([*records.values()]))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 Trains a global model without delay, takes clients' updates from earlier versions
 as if they came late, converts them in several ways, and compares each with the
-true update from today's model (which only a simulation knows) by cosine distance.
+true update from today's model (which only a simulation knows) by cosine distance (`error`)
+and by relative L1 error (`l1`).
 
     python experiments/conversion_error/study.py --data DIR --device cuda \
         --sets mnist,fashion_mnist --seeds 0,1,2 --variants main --jobs 6 --out results.json
@@ -25,7 +26,8 @@ import torch
 from unstale import LocalSpec, Server, data, models
 from unstale.inversion import InputSpec, Inversion, Request, Surrogate, convert_many, preset
 from unstale.methods.first_order import taylor
-from unstale.params import cosine_distance, subtract
+from unstale.params import Params, cosine_distance, l1_error, subtract
+from unstale.run_folder.provenance import provenance, require_clean, write_result
 from unstale.seeding import derive, generator
 from unstale.sim import Scenario, ScenarioSpec, Simulation, train_cohort
 from unstale.sim.cohort import Cohort, SampledCohort
@@ -56,7 +58,11 @@ GROUPS: dict[str, dict[str, Inversion]] = {
         "thorough": preset("thorough", sparsity=0.0, at_once=32),
         "thorough, 95 % sparse": preset("thorough", sparsity=0.95, at_once=32),
     },
-    "paper": {"paper": preset("paper", at_once=32)},
+    # With `--iterations`, since 15,000 take long.
+    "paper": {
+        "paper": preset("paper", at_once=32),
+        "paper, dense": preset("paper_dense", at_once=32),
+    },
     "explore": {
         "default": DENSE,
         "warm steps 0.3, constant": change(DENSE, warm_lr=0.3, shrink_steps_below=0.0),
@@ -149,6 +155,11 @@ def train(
     return Trained(simulation, versions, sorted(chosen), inputs)
 
 
+def apart(value: Params, truth: Params) -> dict[str, float]:
+    """Return the distances of an update from the true one."""
+    return {"error": cosine_distance(value, truth), "l1": l1_error(value, truth)}
+
+
 def rows(
     trained: Trained, variants: dict[str, Inversion], setting: dict[str, Any], when: list[str]
 ) -> Iterator[dict]:
@@ -163,12 +174,11 @@ def rows(
         move = subtract(current, trained.versions[base])
         for i, client in enumerate(trained.clients):
             row = {**setting, "client": client, "tau": tau, "when": ""}
-            yield {**row, "way": "stale", "error": cosine_distance(sent[base][i], truth[i])}
+            yield {**row, "way": "stale", **apart(sent[base][i], truth[i])}
             first = taylor(sent[base][i], move, 1.0)
-            yield {**row, "way": "first_order", "error": cosine_distance(first, truth[i])}
+            yield {**row, "way": "first_order", **apart(first, truth[i])}
             for count, own in parts.items():
-                error = cosine_distance(own[i], truth[i])
-                yield {**row, "way": f"{count} of its own samples", "error": error}
+                yield {**row, "way": f"{count} of its own samples", **apart(own[i], truth[i])}
 
     def converted(
         settings: Inversion, bases: list[int], warm: list[Surrogate | None]
@@ -194,7 +204,7 @@ def rows(
         return [
             {
                 **setting, "client": client, "tau": CURRENT - base, "ok": one.ok,
-                "error": cosine_distance(one.delta, truth[i]), "loss": one.loss if one.ok else None,
+                **apart(one.delta, truth[i]), "loss": one.loss if one.ok else None,
                 "iterations": one.iterations, "seconds": seconds,
             }
             for i, (client, one) in enumerate(zip(trained.clients, found, strict=True))
@@ -283,19 +293,24 @@ def main() -> None:
     parser.add_argument("--variants", default="main", choices=sorted(GROUPS))
     parser.add_argument("--when", default="first,in a run", help="first, in a run, or both")
     parser.add_argument("--only", help="of the variants, these, separated by semicolons")
-    parser.add_argument("--iterations", type=int, help="for the preset `paper`; else its 2000")
+    parser.add_argument("--iterations", type=int, help="for the presets `paper`; else their 15,000")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--current", type=int, default=CURRENT, help="today's version")
     parser.add_argument("--staleness", default=",".join(map(str, STALENESS)))
     parser.add_argument("--jobs", type=int, default=1, help="settings that are run at once")
     parser.add_argument("--budget", type=float, help="seconds after which --jobs are cut off")
     arguments = parser.parse_args()
+    require_clean(arguments.out)
+    about = provenance([int(s) for s in arguments.seeds.split(",")], arguments.device)
     variants = GROUPS[arguments.variants]
     if arguments.only:
         variants = {name: variants[name] for name in arguments.only.split(";")}
     if arguments.iterations and arguments.variants == "paper":
-        shorter = preset("paper", at_once=32, iterations=arguments.iterations)
-        variants = {f"paper, {arguments.iterations} iterations": shorter}
+        fewer = {"iterations": arguments.iterations, "warm_iterations": arguments.iterations}
+        variants = {
+            f"{name}, {arguments.iterations} iterations": change(settings, **fewer)
+            for name, settings in variants.items()
+        }
     STALENESS = tuple(map(int, arguments.staleness.split(",")))
     settings = itertools.product(
         arguments.sets.split(","), arguments.scenario.split(","), arguments.seeds.split(",")
@@ -311,16 +326,18 @@ def main() -> None:
     ]  # fmt: skip
     found = measured(jobs, arguments.jobs, arguments.budget)
     if out:
-        write_rows(out, found)
+        write_result(out, about, {"rows": found})
         for job in jobs:
             if job.out:
                 job.out.unlink(missing_ok=True)
     print(tables.errors(found))
+    print("\nRelative L1 error:")
+    print(tables.errors(found, "l1"))
 
 
 def write_rows(path: Path, found: list[dict]) -> None:
-    """Write one row a line, so that a change of one is a change of one line."""
-    path.write_text("[\n" + ",\n".join(json.dumps(row) for row in found) + "\n]\n")
+    """Write what a job has so far; all of it is written again at the end."""
+    path.write_text(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -5,18 +5,17 @@ are converted: with several sparsification rates from a cold start, and from the
 surrogate of the client's update before that, where a share of the client's samples has
 been exchanged for others of the same classes meanwhile.
 
-    python experiments/conversion_savings/study.py --sets digits --seeds 0,1,2
-    python experiments/conversion_savings/study.py --sets mnist --data DIR --device cuda
+    python experiments/conversion_savings/study.py --sets digits --seeds 0,1,2 --out digits.json
+    python experiments/conversion_savings/study.py --sets mnist --data DIR --device cuda --out FILE
+
+`tables.py` makes the tables from these files.
 """
 
 import argparse
 import dataclasses
-import json
-import math
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import torch
@@ -25,6 +24,7 @@ from unstale import LocalSpec, Server, data, models
 from unstale.inversion import Conversion, InputSpec, Inversion, Request, Surrogate, convert_many
 from unstale.inversion.target import top_mask
 from unstale.params import cosine_distance, flatten
+from unstale.run_folder.provenance import provenance, require_clean, write_result
 from unstale.seeding import derive, generator
 from unstale.sim import Scenario, ScenarioSpec, Simulation, Work, train_cohort
 from unstale.sim.cohort import SampledCohort
@@ -35,8 +35,6 @@ from unstale.sim.partition import DirichletLabels, OneClass
 TAU, APART = 20, 10  # the staleness, and the rounds between a client's two updates
 RATES = (0.0, 0.9, 0.95, 0.99)
 CHANGED = (0.0, 0.05, 0.2, 0.5)
-PAPER_RATES = {0.0: (0.0, 0.28), 0.9: (0.68, 0.29), 0.95: (0.80, 0.31), 0.99: (0.93, 0.57)}
-PAPER_CHANGED = {0.0: 0.43, 0.05: 0.21, 0.2: 0.12, 0.5: 0.06}
 NEAR = 1.05  # a loss at most this many times the one that a cold start reaches counts as it
 TARGETS = (0.3, 0.1)  # losses at which iterations are compared: 1 is no fit, 0 a perfect one
 SETS: dict[str, dict[str, Any]] = {
@@ -55,16 +53,6 @@ def first_below(losses: Sequence[float], target: float) -> int | None:
         2
     """
     return next((i for i, loss in enumerate(losses, start=1) if loss <= target), None)
-
-
-def saved(needed: float, reference: float) -> float:
-    """Return the share of the reference's iterations that was saved; below 0 if it took more.
-
-    Example:
-        >>> saved(30, 40)
-        0.25
-    """
-    return 1.0 - needed / reference
 
 
 @dataclasses.dataclass(frozen=True)
@@ -200,71 +188,8 @@ def warm_start(trained: Trained, settings: Inversion, row: dict[str, Any]) -> It
             }  # fmt: skip
 
 
-def mean_of(rows: Sequence[dict], key: str) -> float:
-    """Return the mean of what was found; not a number where nothing was."""
-    found = [r[key] for r in rows if r[key] is not None]
-    return fmean(found) if found else math.nan
-
-
-def compared(pairs: Sequence[tuple[float | None, float | None]]) -> str:
-    """Return mean iterations of both, what the second saves, and over how many pairs.
-
-    A pair of which one never came so far is left out of the means, hence the count.
-
-    Example:
-        >>> compared([(40, 30), (20, 15), (9, None)]).split()
-        ['30', '22', '25%', '(2)']
-    """
-    both = [(a, b) for a, b in pairs if a is not None and b is not None]
-    if not both:
-        return f"{'-':>23}"
-    first, second = fmean(a for a, _ in both), fmean(b for _, b in both)
-    return f"{first:>6.0f}{second:>6.0f}{saved(second, first):>6.0%}{f'({len(both)})':>5}"
-
-
-def print_tables(rows: Sequence[dict]) -> None:
-    """Print both tables with the paper's figures beside them."""
-    to = [f"to_{t:g}" for t in TARGETS]
-    for name in dict.fromkeys(r["set"] for r in rows):
-        ours = [r for r in rows if r["set"] == name]
-        at = {rate: [r for r in ours if r.get("rate") == rate] for rate in RATES}
-        print(f"\n{name}: sparsification, cold: iterations at rate 0, at this rate, saved, (pairs)")
-        keys = {"to_plateau": "own stop", "to_dense": "to dense's distance"}
-        keys |= {key: f"to loss {key[3:]}" for key in to}
-        print(
-            f"{'rate':>6}" + "".join(f"{head:>23}" for head in keys.values())
-            + f"{'error':>9}{'stale':>8}{'paper: saved':>14}{'error':>7}"
-        )  # fmt: skip
-        for rate, mine in at.items():
-            cells = "".join(
-                compared([(a[key], b[key]) for a, b in zip(at[0.0], mine, strict=True)])
-                for key in keys
-            )
-            print(
-                f"{rate:>6.0%}{cells}{mean_of(mine, 'error'):>9.4f}"
-                f"{mean_of(mine, 'stale_error'):>8.4f}"
-                f"{PAPER_RATES[rate][0]:>14.0%}{PAPER_RATES[rate][1]:>7}"
-            )
-        print(f"\n{name}: warm start: iterations cold, warm, saved, (pairs)")
-        names = {"own stop": ("cold_plateau", "warm_plateau")}
-        names |= {f"to loss {key[3:]}": (f"cold_{key}", f"warm_{key}") for key in to}
-        names |= {"to cold's own loss": ("cold", "warm")}
-        print(
-            f"{'changed':>8}" + "".join(f"{head:>23}" for head in names)
-            + f"{'cold err.':>11}{'warm err.':>11}{'stale':>8}{'paper: saved':>14}"
-        )  # fmt: skip
-        for changed in CHANGED:
-            mine = [r for r in ours if r.get("changed") == changed]
-            cells = "".join(compared([(r[a], r[b]) for r in mine]) for a, b in names.values())
-            print(
-                f"{changed:>8.0%}{cells}{mean_of(mine, 'cold_error'):>11.4f}"
-                f"{mean_of(mine, 'warm_error'):>11.4f}{mean_of(mine, 'stale_error'):>8.4f}"
-                f"{PAPER_CHANGED[changed]:>14.0%}"
-            )
-
-
 def main() -> None:
-    """Run what was asked for, print the tables and write all rows."""
+    """Run what was asked for and write all rows."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data")
     parser.add_argument("--device", default="cpu")
@@ -272,14 +197,10 @@ def main() -> None:
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--clients", type=int, default=5)
     parser.add_argument("--most", type=int, default=600, help="iterations at most, cold and warm")
-    parser.add_argument("--out", type=Path)
-    parser.add_argument(
-        "--show", type=Path, help="print the tables of an earlier --out, run nothing"
-    )
+    parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
-    if arguments.show:
-        print_tables(json.loads(arguments.show.read_text())["rows"])
-        return
+    require_clean(arguments.out)
+    about = provenance([int(s) for s in arguments.seeds.split(",")], arguments.device)
     # Only the plateau test ends a fit here, also one that is good.
     settings = Inversion(
         sparsity=0.95,
@@ -297,10 +218,8 @@ def main() -> None:
             rows += sparsification(trained, settings, row)
             rows += warm_start(trained, settings, row)
             print(f"{name} seed {seed}: {time.perf_counter() - began:.0f} s", flush=True)
-            if arguments.out:
-                body = {"settings": dataclasses.asdict(settings), "rows": rows}
-                arguments.out.write_text(json.dumps(body, indent=0) + "\n")
-    print_tables(rows)
+            body = {"settings": dataclasses.asdict(settings), "rows": rows}
+            write_result(arguments.out, about, body)
 
 
 if __name__ == "__main__":

@@ -16,18 +16,18 @@ evaluated round to `results/SCENARIO_STALENESS.json`, with the commit of every m
 import argparse
 import json
 import os
-import platform
 import signal
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import torch
+from unstale.run_folder.provenance import provenance, require_clean, write_result
 
 HERE = Path(__file__).parent
 STALENESS = (20, 40, 100)
@@ -161,6 +161,8 @@ def tune(scenario: str, results: Path, options: list[str]) -> None:
 
     The affected class alone would choose values that keep it by ruining the others.
     """
+    about = provenance(*seeds_and_device(scenario, ["--seeds", TUNING_SEEDS, *options]))
+    require_clean(results)
     found = launch(scenario, methods_to_tune(), TUNED_AT, ["--seeds", TUNING_SEEDS, *options])
     tried = [
         {
@@ -176,8 +178,7 @@ def tune(scenario: str, results: Path, options: list[str]) -> None:
         own = [trial for trial in tried if trial["method"] == name]
         best = max(own, key=lambda trial: trial["affected_late"] + trial["accuracy_late"])
         chosen[name] = best["settings"]
-    seeds = sorted(next(iter(found.values())))
-    write(results / f"{scenario}_tuning.json", {"seeds": seeds, "tried": tried, "chosen": chosen})
+    write_result(results / f"{scenario}_tuning.json", about, {"tried": tried, "chosen": chosen})
 
 
 def run(
@@ -192,52 +193,38 @@ def run(
 
     With `only`, the methods of these names; the others stay in the result files as they are.
     """
+    about = provenance(*seeds_and_device(scenario, options))
+    require_clean(results)
 
     def one(tau: int) -> None:
         path = results / f"{scenario}_{tau}.json"
         methods = methods_to_run(tuning, tau)
         if only:
             methods = {label: methods[label] for label in methods if label in only}
-        made = {label: commit() for label in methods}
+        made = dict.fromkeys(methods, about["commit"])
         found = launch(scenario, methods, tau, options)
         if only and path.exists():
             before = json.loads(path.read_text())
-            made = {
-                **before.get("commits", dict.fromkeys(before["runs"], before["commit"])),
-                **made,
-            }
+            earlier = before.get("about", before)["commit"]
+            made = {**before.get("commits", dict.fromkeys(before["runs"], earlier)), **made}
             methods, found = {**before["methods"], **methods}, {**before["runs"], **found}
         columns = ["round", "accuracy", "affected"]
-        write(path, {"commits": made, "methods": methods, "columns": columns, "runs": found})
+        content = {"commits": made, "methods": methods, "columns": columns, "runs": found}
+        write_result(path, about, content)
 
     with ThreadPoolExecutor(len(staleness)) as pool:
         list(pool.map(one, staleness))
 
 
-def write(path: Path, content: dict[str, Any]) -> None:
-    """Write a result with the command, the commit and the machine that made it."""
-    command = " ".join(["python", *sys.argv])
-    about = {"command": command, "commit": commit(), "machine": machine()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({**about, **content}) + "\n")
-
-
-def commit() -> str:
-    """Return the commit of the tree, marked if it is not clean.
-
-    A copy of the tree on a lent machine has no history of its own; there `COMMIT` names it.
-    """
-    if "COMMIT" in os.environ:
-        return os.environ["COMMIT"]
-    asked = ["git", "describe", "--always", "--dirty", "--exclude=*"]
-    answer = subprocess.run(asked, cwd=HERE, capture_output=True, text=True, check=False)
-    return answer.stdout.strip()
-
-
-def machine() -> str:
-    """Return the version of PyTorch and the device."""
-    found = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine()
-    return f"torch {torch.__version__}, {found}"
+def seeds_and_device(scenario: str, options: list[str]) -> tuple[list[int], str]:
+    """Return the seeds and the device of a run: the options', else the file's and the CPU."""
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    parser.add_argument("--seeds")
+    parser.add_argument("--device", default="cpu")
+    given, _ = parser.parse_known_args(options)
+    if given.seeds:
+        return [int(seed) for seed in given.seeds.split(",")], given.device
+    return tomllib.loads((HERE / f"{scenario}.toml").read_text())["seeds"], given.device
 
 
 def main() -> None:

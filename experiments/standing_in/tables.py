@@ -9,10 +9,11 @@ classes over the last fifth; means over the seeds that a method has.
 """
 
 import argparse
+import functools
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean, pstdev
-from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
 ROWS = {
@@ -67,34 +68,81 @@ def cell(curves: dict[str, Curve], staleness: int, earlier: int = 0) -> str:
     return f"{end:.3f}{spread} / {late:.3f} ({both:.3f})"
 
 
+def ends(scenario: str, staleness: str, *labels: str) -> list[float]:
+    """Return the affected accuracy at the end of some methods."""
+    return [means(scenario, staleness, label)[0] for label in labels]
+
+
+def ends_table(staleness: str, *names: str) -> str:
+    """Return the affected accuracy at the end: a column for each scenario, a row for each method.
+
+    Args:
+        staleness: The value of τ.
+        names: Scenarios and methods, each with the text that the table shows: `label=text`.
+    """
+    return _by_scenario(staleness, names, lambda end, late, both: f"{end:.3f}")
+
+
+def ends_and_all(staleness: str, *names: str) -> str:
+    """Return the same with the accuracy over all classes in brackets."""
+    return _by_scenario(staleness, names, lambda end, late, both: f"{end:.3f} ({both:.3f})")
+
+
+def _by_scenario(
+    staleness: str, names: Sequence[str], shown: Callable[[float, float, float], str]
+) -> str:
+    pairs = [name.split("=", 1) for name in names]
+    columns = [pair for pair in pairs if pair[0] not in ROWS]
+    lines = ["| | " + " | ".join(text for _, text in columns) + " |"]
+    lines.append("| --- |" + " --- |" * len(columns))
+    for label, text in (pair for pair in pairs if pair[0] in ROWS):
+        cells = [shown(*means(scenario, staleness, label)) for scenario, _ in columns]
+        lines.append(f"| {text} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def means(scenario: str, staleness: str, label: str) -> tuple[float, float, float]:
+    """Return a method's figures, means over its seeds."""
+    tau, earlier = int(staleness), 0
+    if label == "no_delay, earlier":
+        label, earlier = "no_delay", tau
+    curves = runs_of(scenario)[tau][label]
+    found = [figures(curve, tau, earlier) for curve in curves.values()]
+    end, late, both = (fmean(values) for values in zip(*found, strict=True))
+    return end, late, both
+
+
+@functools.cache
+def runs_of(scenario: str) -> dict[int, dict[str, dict[str, Curve]]]:
+    """Return the curves of a scenario by staleness, method and seed."""
+    files = sorted(RESULTS.glob(f"{scenario}_[0-9]*.json"), key=_staleness)
+    runs = {_staleness(path): json.loads(path.read_text())["runs"] for path in files}
+    # Without delay the staleness does not matter: some runs have it only once.
+    without = next((found["no_delay"] for found in runs.values() if "no_delay" in found), {})
+    return {tau: {"no_delay": without, **found} for tau, found in runs.items()}
+
+
 def chosen(curves: dict[str, Curve], seeds: set[str] | None) -> dict[str, Curve]:
     """Return the curves of some seeds; of all if none are named."""
     return {seed: curve for seed, curve in curves.items() if seeds is None or seed in seeds}
 
 
-def table(scenario: str, seeds: set[str] | None) -> str:
+def table(scenario: str, seeds: set[str] | None = None) -> str:
     """Return the Markdown table of a scenario."""
-    files = sorted(RESULTS.glob(f"{scenario}_[0-9]*.json"), key=lambda path: _staleness(path))
-    runs: dict[int, dict[str, Any]] = {
-        _staleness(path): json.loads(path.read_text())["runs"] for path in files
-    }
-    # Without delay the staleness does not matter: some runs have it only once.
-    without = next((found["no_delay"] for found in runs.values() if "no_delay" in found), {})
+    runs = runs_of(scenario)
     lines = [
         "| | " + " | ".join(f"τ = {tau}" for tau in runs) + " |",
         "| --- |" + " --- |" * len(runs),
     ]
     run = {label for found in runs.values() for label in found}
     for label, name in ROWS.items():
-        if label.split(",")[0] not in run:
+        own = label.split(",")[0]
+        if own not in run:
             continue
-        cells = []
-        for tau, found in runs.items():
-            own = found.get(label, {})
-            if label.startswith("no_delay"):
-                own = found.get("no_delay", without)
-            earlier = tau if label == "no_delay, earlier" else 0
-            cells.append(cell(chosen(own, seeds), tau, earlier))
+        cells = [
+            cell(chosen(found.get(own, {}), seeds), tau, tau if own != label else 0)
+            for tau, found in runs.items()
+        ]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

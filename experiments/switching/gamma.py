@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from unstale.run_folder.lines import content_of
+
 Record = Mapping[str, Any]
 
 
@@ -53,8 +55,8 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("--method", default="switching")
     arguments = parser.parse_args()
-    for path in sorted(arguments.run.rglob("*.jsonl")):
-        records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for path in sorted(arguments.run.rglob("seed-*.jsonl*")):  # of a kept run compressed
+        records = [json.loads(line) for line in content_of(path).splitlines()]
         if not records or records[0]["method"] != arguments.method:
             continue
         print(f"seed {records[0]['seed']}")

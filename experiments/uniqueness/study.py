@@ -11,7 +11,6 @@ server converts through `only_unique` and is given nothing but updates; its deci
 """
 
 import argparse
-import json
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from unstale import FedAvg, LocalSpec, Server, data, models, only_unique
 from unstale.inversion import InputSpec, Inversion
 from unstale.methods import Compensator, ConvertAll, FirstOrder
 from unstale.methods.conversion.uniqueness_rules import distances, mean_direction, unit
+from unstale.run_folder.provenance import provenance, require_clean, write_result
 from unstale.seeding import derive, numpy_generator
 from unstale.server.report import Report
 from unstale.sim import Scenario, ScenarioSpec, Simulation
@@ -40,7 +40,6 @@ AT = (20, 100, 200, 800)  # the rounds of the paper's table
 WINDOW = 20  # rounds from there on, over which decisions are counted
 # What is compared with the mean distance among fresh updates: thresholds to try
 RULES = {"ratio": (1.0, 1.02, 1.04, 1.08, 1.15), "nearest": (0.3, 0.5, 0.7, 0.8, 0.9)}
-PAPER = {20: 0.746, 100: 0.892, 200: 0.937, 800: 0.945}
 SETS: dict[str, dict[str, Any]] = {
     "digits": {"model": "digits", "lr": 0.1, "fast": 40, "slow": 10, "samples": 16},
     "mnist": {"model": "lenet", "lr": 0.01, "fast": 40, "slow": 10, "samples": 100},
@@ -248,6 +247,8 @@ def table(decisions: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def main() -> None:
     """Run what was asked for, print the tables and write them."""
+    from tables import PAPER  # beside this script
+
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data")
     parser.add_argument("--device", default="cpu")
@@ -270,6 +271,8 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
+    require_clean(arguments.out)
+    about = provenance([int(s) for s in arguments.seeds.split(",")], arguments.device)
     # Few iterations, one update: who is converted is of interest here, not how well.
     inner = (
         ConvertAll(Inversion(sparsity=0.95, warm_iterations=5, history=1))
@@ -298,7 +301,7 @@ def main() -> None:
             results[", ".join(which)] = {"rounds": rows, "thresholds": others}
             print(f"{'from round':>10}{'accuracy':>10}{'unique':>8}{'common':>8}{'paper':>7}")
             for start, row in rows.items():
-                paper = PAPER.get(int(start)) if start != "all" else 0.93
+                paper = PAPER[start]
                 cells = [row["accuracy"], row["of_unique"], row["of_common"]]
                 print(f"{start:>10}{cells[0]:>10.3f}{cells[1]:>8.3f}{cells[2]:>8.3f}{paper:>7}")
             print("what else could be compared, over all rounds: accuracy, of unique, of common")
@@ -307,7 +310,7 @@ def main() -> None:
                     cells = [row["accuracy"], row["of_unique"], row["of_common"]]
                     print(f"{key:>8} > {c:<5}" + "".join(f"{cell:>8.3f}" for cell in cells))
             if arguments.out:
-                arguments.out.write_text(json.dumps(results, indent=1) + "\n")
+                write_result(arguments.out, about, results)
 
 
 if __name__ == "__main__":

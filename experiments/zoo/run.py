@@ -6,52 +6,30 @@
 
 The file has a line about the run, then one for every cell and seed, written when it is done:
 a run that is cut off leaves what it has. `tables.py` makes the tables from such files.
+A machine with a copy of the tree names its commit in the environment variable `COMMIT`.
 Settings that are not among the methods here are tried by `--try LABEL KEY=VALUE ...`.
 """
 
 import argparse
 import json
-import os
-import platform
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from cells import CELLS, Cell, read_cells
 from jobs import COLUMNS, Job, run_all
 from methods import METHODS, tried
 
 from unstale.methods import Compensator
-
-HERE = Path(__file__).parent
-
-
-def commit() -> str:
-    """Return the commit of the tree, marked if it is not clean.
-
-    A copy of the tree on a lent machine has no history of its own; there `COMMIT` names it.
-    """
-    if "COMMIT" in os.environ:
-        return os.environ["COMMIT"]
-    asked = ["git", "describe", "--always", "--dirty", "--exclude=*"]
-    answer = subprocess.run(asked, cwd=HERE, capture_output=True, text=True, check=False)
-    return answer.stdout.strip() or "unknown"
+from unstale.run_folder.provenance import provenance, require_clean
 
 
 def about(arguments: argparse.Namespace, methods: Mapping[str, Compensator]) -> dict[str, Any]:
     """Return the first line of the file: what made it."""
-    device = torch.cuda.get_device_name() if arguments.device != "cpu" else platform.machine()
-    words = ["python", "experiments/zoo/run.py", *sys.argv[1:]]
-    for option in ("data", "out", "file"):  # where they are on this machine says nothing
-        words = [option.upper() if w == str(getattr(arguments, option)) else w for w in words]
+    found = provenance([int(seed) for seed in arguments.seeds.split(",")], arguments.device)
+    found["hardware"]["threads"] = arguments.threads  # of the processes that compute
     return {
-        "command": " ".join(words),
-        "commit": commit(),
-        "machine": f"torch {torch.__version__}, {device}, {os.cpu_count()} cores",
-        "seeds": [int(seed) for seed in arguments.seeds.split(",")],
+        **found,
         "methods": {label: repr(method) for label, method in methods.items()},
         "columns": COLUMNS,
     }
@@ -83,8 +61,6 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--data", type=Path, help="the data folder, or a file of parts.py")
     parser.add_argument("--out", type=Path, required=True, help="the file to write")
     parser.add_argument("--file", type=Path, default=CELLS, help="other cells")
-    parser.add_argument("--allow-dirty", action="store_true",
-                        help="write to results/ from a tree with changes")  # fmt: skip
     return parser
 
 
@@ -93,13 +69,8 @@ def main() -> None:
     arguments = options().parse_args()
     methods = {label: METHODS[label] for label in arguments.methods.split(",") if label}
     methods |= {label: tried(settings) for label, *settings in arguments.tries}
+    require_clean(arguments.out)
     first = about(arguments, methods)
-    unclean = first["commit"] == "unknown" or first["commit"].endswith("-dirty")
-    if unclean and "results" in arguments.out.parts and not arguments.allow_dirty:
-        raise SystemExit(
-            f"Results should come from a clean commit. Found '{first['commit']}'. "
-            "Commit first, or write elsewhere."
-        )
     jobs = [
         Job(cell, seed, methods, arguments.data, arguments.device, arguments.threads)
         for seed in first["seeds"]

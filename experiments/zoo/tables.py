@@ -16,6 +16,8 @@ from typing import Any
 
 from figures import Result, is_when, mean, read, results
 
+from unstale.run_folder.provenance import in_words
+
 BIG = 20
 """The staleness from which the aim for conversions in a run holds."""
 FIRST_AIM, RUN_AIM, WORST_AIM = 1 / 2, 1 / 3, 1.05
@@ -155,7 +157,8 @@ def main() -> None:
     methods = arguments.methods.split(",") if arguments.methods else every
     converting = [m for m in methods if m != "first_order"]
     for one in abouts:
-        print(f"Commit {one['commit']}, {one['machine']}, seeds {one['seeds']}.\n")
+        machine = one.get("machine") or in_words(one["hardware"])  # the former in earlier files
+        print(f"Commit {one['commit']}, {machine}, seeds {one['seeds']}.\n")
     pieces: list[tuple[str, Callable[[], str]]] = [
         ("Cosine distance (ratio to stale)", lambda: error_table(found, methods)),
         ("Other distances, in a run", lambda: distance_table(found, methods)),

@@ -4,6 +4,7 @@
 does. No function here changes its arguments.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -91,6 +92,22 @@ def cosine_distance(a: Params, b: Params) -> float:
     dot = sum(float((p.double() * b[name].double()).sum()) for name, p in a.items())
     size = norm(a) * norm(b)
     return 1.0 - dot / size if size > 0 else 1.0
+
+
+def l1_error(value: Params, truth: Params) -> float:
+    """Return the relative L1 error `Σ|value − truth| / Σ|truth|`; NaN if the truth is zero.
+
+    Unlike the cosine distance it also counts how long `value` is. 0 is the truth itself, 1 is an
+    update that changes nothing.
+
+    Example:
+        >>> import torch
+        >>> l1_error({"w": torch.tensor([1.0, 0.0])}, {"w": torch.tensor([1.0, 1.0])})
+        0.5
+    """
+    pairs = [(p.detach().double(), truth[name].detach().double()) for name, p in value.items()]
+    size = sum(float(t.abs().sum()) for _, t in pairs)
+    return sum(float((v - t).abs().sum()) for v, t in pairs) / size if size > 0 else math.nan
 
 
 def num_bytes(params: Params) -> int:

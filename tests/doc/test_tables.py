@@ -89,7 +89,11 @@ def test_every_field_of_a_rounds_line_is_explained():
         stand_ins=(StoodIn("e", 12),),
         checked=(Checked("f", 12, 0.1, 0.9),),
         step_seconds=0.1,
-        oracle=dict.fromkeys(("stale_cosine", "compensated_cosine", "stand_in_cosine"), 0.1),
+        oracle={
+            f"{what}_{distance}": 0.1
+            for what in ("stale", "compensated", "stand_in")
+            for distance in ("cosine", "l1")
+        },
         metrics={"f1": 0.5},
         nodes=Nodes(),
     )

@@ -53,8 +53,9 @@ def test_every_chart_is_drawn_without_a_complaint(
         f"chart-{name}"
         for name in (
             *("affected_accuracy", "clients", "staleness", "conversions"),
-            *("fallbacks", "refusals", "update_error", "fit_curves", "fit_loss"),
-            *("fit_iterations", "gamma", "late_truth"),
+            *("fallbacks", "refusals", "update_error", "update_error_l1"),
+            *("fit_curves", "fit_loss"),
+            *("fit_iterations", "gamma", "late_truth", "late_truth_l1"),
         )
     }
     assert marks["chart-affected_accuracy"] == 500
@@ -196,7 +197,7 @@ def test_without_scripts_there_are_pictures(browser: Browser, report: Path) -> N
         "[...document.querySelectorAll('figure.chart')].map((figure) =>"
         " figure.querySelector('noscript img')?.naturalWidth ?? 0)"
     )
-    assert len(sizes) == 12
+    assert len(sizes) == 14
     assert all(size > 300 for size in sizes), sizes
     assert overflow(browser) <= 0
 

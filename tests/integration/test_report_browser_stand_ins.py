@@ -14,7 +14,13 @@ pytestmark = [
     pytest.mark.skipif(BROWSER is None, reason=WHY_SKIPPED),
 ]
 
-CHARTS = ("stand_in_age", "stand_in_checked", "stand_in_truth")
+CHARTS = (
+    "stand_in_age",
+    "stand_in_checked",
+    "stand_in_truth",
+    "stand_in_checked_l1",
+    "stand_in_truth_l1",
+)
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +56,6 @@ def test_without_scripts_there_are_pictures(browser: Browser, report: Path) -> N
         "[...document.querySelectorAll('#standing figure.chart')].map((figure) =>"
         " figure.querySelector('noscript img')?.naturalWidth ?? 0)"
     )
-    assert len(sizes) == 3
+    assert len(sizes) == len(CHARTS)
     assert all(size > 300 for size in sizes), sizes
     assert overflow(browser) <= 0

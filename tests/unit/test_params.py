@@ -64,6 +64,17 @@ def test_norm_cosine_and_size(a):
     assert P.cosine_distance(a, P.zeros_like(a)) == 1.0
 
 
+def test_the_relative_l1_error_by_hand(a):
+    other = {name: p + 0.5 for name, p in a.items()}
+    assert P.l1_error(other, a) == pytest.approx(3 * 0.5 / 6)
+    assert P.l1_error(a, a) == 0
+    assert P.l1_error(P.zeros_like(a), a) == 1
+    assert P.l1_error(P.scale(a, -1.0), a) == 2
+    assert math.isnan(P.l1_error(a, P.zeros_like(a)))
+    large = {"w": torch.full((2,), 1e38)}  # whose sum single precision does not hold
+    assert P.l1_error(P.scale(large, 3.0), large) == pytest.approx(2)
+
+
 def test_copies_are_copies_and_carry_no_graph():
     model = nn.Linear(2, 1)
     for copy in (P.params_of(model), P.clone(dict(model.named_parameters()))):

@@ -23,6 +23,7 @@ def script(path: str):
 
 CONVERSION = "benchmarks/conversion.py"
 SAVINGS = "experiments/conversion_savings/study.py"
+SAVINGS_TABLES = "experiments/conversion_savings/tables.py"
 UNIQUENESS = "experiments/uniqueness/study.py"
 ERRORS = "experiments/conversion_error/tables.py"
 HISTORY_MEMORY = "benchmarks/history_memory.py"
@@ -37,6 +38,7 @@ STANDING_IN_TABLES = "experiments/standing_in/tables.py"
         CONVERSION,
         HISTORY_MEMORY,
         SAVINGS,
+        SAVINGS_TABLES,
         UNIQUENESS,
         GAMMA,
         ERRORS,
@@ -91,7 +93,6 @@ def test_a_loss_that_is_never_reached_has_no_iterations():
     module = script(SAVINGS)
     assert module.first_below([0.5, float("nan"), 0.2], 0.1) is None
     assert module.first_below([0.5, float("nan"), 0.2], 0.2) == 3
-    assert module.saved(50, 40) == -0.25
 
 
 def test_kept_size_of_a_dense_update_is_all_of_it():
@@ -168,3 +169,19 @@ def test_gains_compare_the_same_seeds_and_stalenesses():
     assert tables.gains(found, kind, 50) == []
     assert "4.0 (2.0 to 8.0)" in tables.spread(found)
     assert tables.errors(found).splitlines()[-1].split()[3:5] == ["first", "0.0750"]
+
+
+def test_seeds_and_device_of_a_study_are_its_options_or_its_files():
+    found = script(STANDING_IN).seeds_and_device
+    assert found("digits", ["--jobs", "2"]) == ([10, 11, 12], "cpu")
+    assert found("digits", ["--seeds", "0,1", "--device", "cuda"]) == ([0, 1], "cuda")
+
+
+def test_errors_have_a_table_for_each_distance():
+    module = script(ERRORS)
+    line = {"set": "s", "scenario": "c", "way": "stale", "when": "", "seed": 0, "error": 0.25}
+    now = [{**line, "tau": 5, "l1": 0.75}, {**line, "tau": 20, "l1": 1.25}]
+    assert module.errors(now, "l1").splitlines()[1].split()[3:5] == ["0.7500", "1.2500"]
+    before = [{**line, "tau": 5}, now[1]]
+    assert module.errors(before).splitlines()[1].split()[3:5] == ["0.2500", "0.2500"]
+    assert module.errors(before, "l1").splitlines()[1].split()[3:5] == ["–", "1.2500"]

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from unstale import LocalSpec, local_update, models
+from unstale.errors import RunError
 from unstale.params import flatten
 from unstale.seeding import generator
 from unstale.sim.training import Work, train_cohort
@@ -296,11 +297,11 @@ def test_the_summary_counts_what_meets_the_aims(zoo):
     assert cells[5] == "early 0.75"
 
 
-def test_results_come_from_a_clean_commit(zoo, tmp_path, monkeypatch):
-    out = tmp_path / "results" / "a.jsonl"
+def test_results_come_from_a_clean_commit(zoo, monkeypatch):
+    out = ZOO / "results" / "never_written.jsonl"
     monkeypatch.setattr(sys, "argv", ["run.py", "--out", str(out), "--quick"])
     monkeypatch.setenv("COMMIT", "abc1234-dirty")
-    with pytest.raises(SystemExit, match=r"clean commit\. Found 'abc1234-dirty'"):
+    with pytest.raises(RunError, match=r"clean commit\. Found abc1234-dirty"):
         zoo["run"].main()
     assert not out.exists()
 

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from unstale.params import Params, flatten
+from unstale.params import Params, flatten, l1_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def errors_of(value: Params, truth: Params) -> Errors:
     cosine = 1.0 - float(v @ t) / (length * size) if length > 0 else 1.0
     return Errors(
         cosine=max(cosine, 0.0),  # rounding
-        l1=float((v - t).abs().sum() / t.abs().sum()),
+        l1=l1_error(value, truth),
         l2=float((v - t).norm()) / size,
         norms=length / size,
     )

@@ -36,6 +36,11 @@ class Figures:
         return _ratio(self.converted.cosine, self.stale.cosine)
 
     @property
+    def l1_ratio(self) -> float:
+        """The relative L1 error of converted updates, divided by that of stale ones."""
+        return _ratio(self.converted.l1, self.stale.l1)
+
+    @property
     def l2_ratio(self) -> float:
         """The relative L2 distance of converted updates, divided by that of stale ones."""
         return _ratio(self.converted.l2, self.stale.l2)

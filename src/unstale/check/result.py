@@ -144,7 +144,8 @@ class ConversionCheck:
 
 
 def _figures_json(figures: Figures) -> dict[str, Any]:
-    return {**dataclasses.asdict(figures), "ratio": figures.ratio, "l2_ratio": figures.l2_ratio}
+    ratios = {name: getattr(figures, name) for name in ("ratio", "l1_ratio", "l2_ratio")}
+    return {**dataclasses.asdict(figures), **ratios}
 
 
 def _plain(value: Any) -> Any:

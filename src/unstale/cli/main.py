@@ -11,6 +11,7 @@ import click
 from unstale import __version__
 from unstale.cli.check import check
 from unstale.cli.data import data
+from unstale.cli.keep import keep
 from unstale.cli.methods import methods
 from unstale.cli.options import HELP
 from unstale.cli.report import report
@@ -37,7 +38,7 @@ def cli(context: click.Context, debug: bool) -> None:
             logging.getLogger(noisy).setLevel(logging.INFO)
 
 
-for command in (run, check, methods, report, data):
+for command in (run, check, methods, report, keep, data):
     cli.add_command(command)
 
 

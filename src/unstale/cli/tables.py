@@ -1,75 +1,102 @@
 """The summary as a table in the terminal."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from unstale.run_folder.best import NEAR, best_of, entrants_of
+
 _COLUMNS = (
     ("accuracy", "accuracy"),
     ("affected_accuracy", "affected"),
     ("affected_mean", "affected mean"),
-    ("rounds_to_target", "to target"),
+    ("held_from", "held from"),
+    ("share_saved", "saved"),
 )
 
 
 def summary_table(summary: Mapping[str, Any], console: Console | None = None) -> None:
-    """Print a summary: one row per method, with the spread over seeds."""
-    seeds = len(summary["seeds"])
+    """Print a summary: one row per method, with the spread over seeds, the best ones starred."""
+    methods = summary["methods"]
+    # Summaries of before had another measure of time, which is not shown any more.
+    has_time = summary["target"] is not None and "window" in summary
     # A run on real clients may not know which classes are affected.
     columns = [
         (key, title)
         for key, title in _COLUMNS
         if key == "accuracy"
-        or (key == "rounds_to_target" and summary["target"] is not None)
-        or any(figures[key] is not None for figures in summary["methods"].values())
+        or (key == "held_from" and has_time)
+        or any(figures.get(key) is not None for figures in methods.values())
     ]
-    shown = {title for _, title in columns}
-    explained = {
-        "affected": "accuracy and affected: means over the last fifth of the rounds",
-        "affected mean": "affected mean: over the second half",
-    }
-    stood_in = any(figures.get("stand_ins") for figures in summary["methods"].values())
-    caption = [f"{summary['rounds']} rounds, {seeds} seed{'s' if seeds > 1 else ''}"]
-    if "affected" not in shown:
-        caption.append("accuracy: mean over the last fifth of the rounds")
-    caption += [text for title, text in explained.items() if title in shown]
-    if seeds > 1:
-        caption.append("± one standard deviation over seeds")
-    if summary["target"] is not None:
-        caption.append(f"to target: first round at {summary['target']:g}")
-    if stood_in:
-        per_seed = ", per seed" if seeds > 1 else ""
-        caption.append(f"stood in: updates made for absent clients{per_seed}")
+    best = best_of(entrants_of(methods))
+    marked = any(best[key] for key, _ in columns)
+    stood_in = any(figures.get("stand_ins") for figures in methods.values())
     table = Table(
         title=summary["scenario"],
-        caption="; ".join(caption),
+        caption="; ".join(_caption(summary, {key for key, _ in columns}, marked, stood_in)),
         title_justify="left",
         caption_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
-        # One column more has to fit into 80 characters beside the spreads.
-        padding=(0, 1, 0, 0) if stood_in else (0, 1),
+        # More columns have to fit into 80 characters beside the spreads.
+        show_edge=not stood_in,
+        padding=(0, 0) if stood_in else (0, 1),
     )
     table.add_column("method")
     titles = [*(title for _, title in columns), *(["stood in"] if stood_in else []), "seconds"]
     for title in titles:
         head = title.replace(" ", "\n") if stood_in else title
         table.add_column(head, justify="right")
-    for label, figures in summary["methods"].items():
-        cells = [_cell(key, figures) for key, _ in columns]
+    for label, figures in methods.items():
+        cells = [_cell(key, figures, label in best[key], stood_in) for key, _ in columns]
         if stood_in:
             cells.append(f"{figures.get('stand_ins', 0):.0f}")
         table.add_row(label, *cells, f"{figures['seconds']:.1f}")
     (console or Console()).print(table)
 
 
-def _cell(key: str, figures: Mapping[str, Any]) -> str:
-    value, spread = figures[key], figures["spread"][key]
+def _caption(
+    summary: Mapping[str, Any], shown: set[str], marked: bool, stood_in: bool
+) -> Iterator[str]:
+    seeds = len(summary["seeds"])
+    yield f"{summary['rounds']} rounds, {seeds} seed{'s' if seeds > 1 else ''}"
+    if "affected_accuracy" in shown:
+        yield "accuracy and affected: means over the last fifth of the rounds"
+    else:
+        yield "accuracy: mean over the last fifth of the rounds"
+    if "affected_mean" in shown:
+        yield "affected mean: over the second half"
+    if seeds > 1:
+        yield "± one standard deviation over seeds"
+    if "held_from" in shown:
+        smoothed = f", as a mean of {summary['window']} rounds," if summary["window"] > 1 else ""
+        among = ", over the seeds that do" if seeds > 1 else ""
+        yield (
+            f"held from: the round from which affected accuracy{smoothed} is at least "
+            f"{summary['target']:g} to the end{among}"
+        )
+    if "share_saved" in shown:
+        yield f"saved: of the rounds that {summary['reference']} takes to that"
+    if stood_in:
+        yield f"stood in: updates made for absent clients{', per seed' if seeds > 1 else ''}"
+    if marked:
+        yield f"*: best of those whose accuracy ends at most {NEAR:g} below the best"
+
+
+def _cell(key: str, figures: Mapping[str, Any], starred: bool, narrow: bool) -> str:
+    value, spread = figures.get(key), figures["spread"].get(key)
     if value is None:
-        return "never" if key == "rounds_to_target" else "–"
-    if key == "rounds_to_target":
-        return f"{value:.0f}"
-    return f"{value:.3f}" + (f" ±{spread:.3f}" if spread is not None else "")
+        return "never" if key == "held_from" else "–"
+    star = "*" if starred else ""
+    digits = 0 if key == "held_from" else 3
+    around = "" if spread is None else f"{'' if narrow else ' '}±{spread:.{digits}f}"
+    if key == "held_from":
+        seeds = len(figures["per_seed"])
+        some = f" {figures['held_seeds']}/{seeds}" if figures["held_seeds"] < seeds else ""
+        return f"{star}{value:.0f}{around}{some}"
+    if key == "share_saved":
+        return f"{star}{value:.0%}"
+    return f"{star}{value:.3f}{around}"

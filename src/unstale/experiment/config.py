@@ -11,6 +11,7 @@ from unstale.experiment.method_config import MethodConfig, checked_label, parse_
 from unstale.experiment.strict import build, build_kind, checked_table, fit, known_name
 from unstale.experiment.tuning.plan import check_plan
 from unstale.experiment.tuning.spec import TuningSpec
+from unstale.run_folder.time_to_target import WINDOW
 from unstale.server.checks import Limits
 from unstale.server.history import HistorySpec
 from unstale.sim import ScenarioSpec, availability, cohort, drift, latency, partition
@@ -26,11 +27,19 @@ class EvaluateSpec:
     affected: tuple[int, ...] | None = None
     """The affected classes, whose accuracy is reported; by default those of the latency."""
     target: float = 0.8
-    """`rounds_to_target` is the first round in which the affected accuracy reaches this value."""
+    """The affected accuracy to hold: `held_from` is the round from which it does so to the end."""
+    window: int = WINDOW
+    """Number of rounds over which the affected accuracy is smoothed for `held_from`: the mean over
+    the last so many rounds, as far as they were evaluated; 1 does not smooth."""
+    reference: str | None = None
+    """Label of the method that others are compared with in `rounds_saved`; the first `unweighted`
+    if not given."""
 
     def __post_init__(self) -> None:
         if self.every < 1:
             raise ConfigError(f"`every` should be at least 1. Found {self.every}.")
+        if self.window < 1:
+            raise ConfigError(f"`window` should be at least 1. Found {self.window}.")
         if not 0 < self.target <= 1:
             raise ConfigError(f"`target` should be in (0, 1]. Found {self.target}.")
 
@@ -128,6 +137,10 @@ def parse(table: Mapping[str, Any]) -> ExperimentConfig:
     )
     seeds = _seeds(table.get("seeds", [0]))
     methods = parse_methods(table.get("methods"))
+    evaluate = build(EvaluateSpec, table.get("evaluate", {}), "evaluate")
+    labels = [m.label for m in methods]
+    if evaluate.reference is not None and evaluate.reference not in labels:
+        raise UnknownNameError("`evaluate.reference`", evaluate.reference, labels)
     return ExperimentConfig(
         name=checked_label(_typed(table, "name", str, None), "name"),
         title=_typed(table, "title", str, ""),
@@ -140,7 +153,7 @@ def parse(table: Mapping[str, Any]) -> ExperimentConfig:
         methods=methods,
         local=build(LocalSpec, table.get("local", {}), "local"),
         scenario=scenario,
-        evaluate=build(EvaluateSpec, table.get("evaluate", {}), "evaluate"),
+        evaluate=evaluate,
         history=build(HistorySpec, table.get("history", {}), "history"),
         limits=build(Limits, table.get("limits", {}), "limits"),
         oracle=_typed(table, "oracle", bool, False),

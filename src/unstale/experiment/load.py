@@ -55,7 +55,10 @@ def load_experiment(
             raise UnknownNameError("A method of --methods", label, by_label)
     # In the order of the file, whatever the order of `methods`.
     chosen = tuple(method for label, method in by_label.items() if label in methods)
-    return dataclasses.replace(config, methods=chosen)
+    evaluate = config.evaluate
+    if evaluate.reference not in methods:  # there is nothing to compare with
+        evaluate = dataclasses.replace(evaluate, reference=None)
+    return dataclasses.replace(config, methods=chosen, evaluate=evaluate)
 
 
 def tuning_beside(source: str | Path) -> Path | None:

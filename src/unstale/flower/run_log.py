@@ -45,8 +45,9 @@ class RunLog:
         seed: The server's.
         config: All settings, for the record: `rounds` (how many are planned; 0 if that is
             open), `name`, `title` and `description` for the page, `evaluate` with `target`
-            (an accuracy in the affected classes to reach) and `affected` (positions of the
-            classes that slow nodes hold), and whatever else should be remembered.
+            (an accuracy in the affected classes to hold), `window` (the rounds that it is
+            smoothed over) and `affected` (positions of the classes that slow nodes hold), and
+            whatever else should be remembered.
         device: Where the server's weights are.
         tensorboard: True for TensorBoard scalars in `tensorboard/` of the folder, or the
             folder to write them to.

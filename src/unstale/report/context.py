@@ -10,17 +10,17 @@ from unstale.report.figures.classes import (
     client_chart,
 )
 from unstale.report.figures.conversions import FateChart, fate_chart, fit_charts
+from unstale.report.figures.errors import error_charts
 from unstale.report.figures.lines import (
     LineChart,
     accuracy_chart,
     counter_charts,
-    error_chart,
     seconds_chart,
 )
 from unstale.report.figures.staleness import StalenessChart, staleness_chart
 from unstale.report.figures.standing_in import stand_in_charts
 from unstale.report.figures.surrogates import Gallery, galleries
-from unstale.report.figures.switching import gamma_chart, late_truth_chart
+from unstale.report.figures.switching import gamma_chart, late_truth_charts
 from unstale.report.palette import Style, assign_styles
 from unstale.report.records import Run
 from unstale.report.summarise import Summary, summarise
@@ -41,9 +41,9 @@ class Figures:
     standing_in: tuple[LineChart, ...]
     fates: FateChart | None
     fit: tuple[LineChart, ...]
-    error: LineChart | None
+    errors: tuple[LineChart, ...]
     gamma: LineChart | None
-    late_truth: LineChart | None
+    late_truth: tuple[LineChart, ...]
     surrogates: tuple[Gallery, ...]
 
     @classmethod
@@ -59,9 +59,9 @@ class Figures:
             standing_in=tuple(stand_in_charts(run)),
             fates=fate_chart(run),
             fit=tuple(fit_charts(run)),
-            error=error_chart(run),
+            errors=tuple(error_charts(run)),
             gamma=gamma_chart(run),
-            late_truth=late_truth_chart(run),
+            late_truth=tuple(late_truth_charts(run)),
             surrogates=tuple(galleries(run)),
         )
 
@@ -73,7 +73,7 @@ class Figures:
             *self.standing_in,
             self.fates,
             *self.fit,
-            *(self.error, self.gamma, self.late_truth),
+            *(*self.errors, self.gamma, *self.late_truth),
             *self.surrogates,
         )
         return [figure for figure in found if figure is not None]

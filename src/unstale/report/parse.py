@@ -7,9 +7,9 @@ where a run of an older or unfinished kind may lack it.
 
 from unstale.report.records import Client, Method, MethodSummary, Scenario
 from unstale.run_folder.schema.checked import DamageError, count, items, mapping, number
-from unstale.run_folder.summary import COUNTS, FIGURES, MEANS
+from unstale.run_folder.summary import COUNTS, FAULTS, FIGURES, MEANS, TIMES
 
-METRICS = (*FIGURES, *COUNTS, *MEANS)
+METRICS = (*FIGURES, *TIMES, *FAULTS, *COUNTS, *MEANS)
 
 
 def parse_scenario(value: object) -> Scenario:
@@ -57,8 +57,6 @@ def parse_summary(value: object) -> MethodSummary:
     return MethodSummary(
         values={metric: number(fields.get(metric), metric) for metric in METRICS},
         spread={metric: number(spread.get(metric), f"spread.{metric}") for metric in METRICS},
-        target_rounds=tuple(
-            number(mapping(seed, "per_seed").get("rounds_to_target"), "rounds_to_target")
-            for seed in items(fields.get("per_seed"), "per_seed")
-        ),
+        seeds=len(items(fields.get("per_seed"), "per_seed")),
+        knows_time="held_from" in fields,
     )

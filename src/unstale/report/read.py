@@ -17,13 +17,17 @@ from unstale.errors import RunError
 from unstale.report.parse import parse_method, parse_scenario, parse_summary
 from unstale.report.records import Method, Run, Scenario
 from unstale.run_folder import Round, SurrogateSamples
+from unstale.run_folder.lines import COMPRESSED, content_of
 from unstale.run_folder.schema import VersionError
 from unstale.run_folder.schema.checked import items, mapping, number
-from unstale.run_folder.summary import FORMAT
+from unstale.run_folder.summary import FORMAT, reference_of
 from unstale.run_folder.surrogates import parse_surrogates
+from unstale.run_folder.time_to_target import WINDOW
 from unstale.run_folder.tuning import read_tuning
 
-_SEED_FILE = re.compile(r"seed-(\d+)\.jsonl?")
+_SEED_FILE = re.compile(r"seed-(\d+)\.json(?:l(?:\.gz)?)?")
+# Format 1 had another measure of time.
+_FORMATS = (1, FORMAT)
 _log = logging.getLogger(__name__)
 
 
@@ -48,7 +52,7 @@ def read_run(run_dir: Path) -> Run:
         )
     config = _read_object(config_file)
     summary = _read_object(run_dir / "summary.json", missing_ok=True)
-    if summary and summary.get("format") != FORMAT:
+    if summary and summary.get("format") not in _FORMATS:
         raise RunError(
             f"{run_dir / 'summary.json'} should be of format {FORMAT}. "
             f"Found {summary.get('format')!r}. Use the version of Unstale that wrote it."
@@ -75,7 +79,7 @@ def read_run(run_dir: Path) -> Run:
             }
             if summary
             else None,
-            target=_target(config, summary),
+            **_evaluated(config, summary),
             surrogates=_read_surrogates(run_dir / "surrogates"),
             tuning=read_tuning(run_dir / "tuning.json"),
             seconds={
@@ -100,17 +104,15 @@ def _read_object(path: Path, *, missing_ok: bool = False) -> Mapping[str, Any]:
 
 
 def _read_seeds(folder: Path) -> dict[int, tuple[Round, ...]]:
-    files = {
-        int(match[1]): path
-        for path in folder.glob("seed-*.jsonl")
-        if (match := _SEED_FILE.fullmatch(path.name))
-    }
+    # A file that is there plainly and compressed comes last, and counts, as it is.
+    paths = [*folder.glob(f"seed-*.jsonl{COMPRESSED}"), *folder.glob("seed-*.jsonl")]
+    files = {int(match[1]): path for path in paths if (match := _SEED_FILE.fullmatch(path.name))}
     return {seed: _read_rounds(files[seed]) for seed in sorted(files)}
 
 
 def _read_rounds(path: Path) -> tuple[Round, ...]:
     rounds: dict[int, Round] = {}
-    lines = path.read_bytes().rstrip(b"\n").split(b"\n")
+    lines = content_of(path).rstrip(b"\n").split(b"\n")
     for position, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -172,7 +174,14 @@ def _seeds(
     return (*listed, *sorted(recorded.difference(listed)))
 
 
-def _target(config: Mapping[str, Any], summary: Mapping[str, Any]) -> float | None:
-    evaluate = config.get("evaluate")
-    planned = evaluate.get("target") if isinstance(evaluate, dict) else None
-    return number(summary.get("target", planned), "target")
+def _evaluated(config: Mapping[str, Any], summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the target, the window and the reference, by the summary or else the config."""
+    evaluate = mapping(config.get("evaluate"), "evaluate")
+    told = {**evaluate, **{key: summary[key] for key in ("target", "window") if key in summary}}
+    methods = [mapping(method, "A method") for method in items(config.get("methods"), "methods")]
+    listed = [{"label": parse_method(m).label, "name": parse_method(m).name} for m in methods]
+    return {
+        "target": number(told.get("target"), "target"),
+        "window": int(number(told.get("window"), "window") or WINDOW),
+        "reference": reference_of({"evaluate": evaluate, "methods": listed}),
+    }

@@ -11,10 +11,9 @@ from typing import Any
 from unstale.report.nodes import NodeHistory, histories
 from unstale.run_folder import Round as Round
 from unstale.run_folder import SurrogateSamples
+from unstale.run_folder.best import NO_DELAY
+from unstale.run_folder.time_to_target import WINDOW
 from unstale.run_folder.tuning import TuningRecord
-
-# The method that runs without any delay. It is the ceiling others are measured against.
-ORACLE = "no_delay"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +27,8 @@ class Method:
 
     @property
     def is_oracle(self) -> bool:
-        """Whether this is the method that knows no delay."""
-        return self.name == ORACLE
+        """Whether this is the method that knows no delay, the ceiling of all others."""
+        return self.name == NO_DELAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +72,10 @@ class MethodSummary:
     """Mean over seeds by metric."""
     spread: Mapping[str, float | None] = field(default_factory=dict)
     """Standard deviation over seeds by metric; None or absent with a single seed."""
-    target_rounds: tuple[float | None, ...] = ()
-    """`rounds_to_target` seed by seed; None for a seed that never got there."""
+    seeds: int = 0
+    """How many seeds there are."""
+    knows_time: bool = True
+    """Whether it says from when the target is held; summaries of format 1 do not."""
 
 
 # Rounds in order, by method label and seed.
@@ -104,11 +105,15 @@ class Run:
     summary: Mapping[str, MethodSummary] | None
     """By label; None while the run is unfinished."""
     target: float | None
-    """The affected-class accuracy that `rounds_to_target` waits for."""
+    """The affected-class accuracy to hold; None where the run has none."""
     seconds: Mapping[str, float]
     """Wall time by label, where recorded."""
     surrogates: SurrogatesOf = field(default_factory=dict)
     """What some surrogates looked like in the end; absent for methods that make none."""
+    window: int = WINDOW
+    """How many rounds the accuracy is smoothed over to see whether it holds the target."""
+    reference: str | None = None
+    """The label of the method that rounds saved are compared with; None where there is none."""
     tuning: TuningRecord | None = None
     """What tuning tried and chose; None where settings are those of the config."""
 

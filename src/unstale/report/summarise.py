@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from unstale.report.nodes import count_late
 from unstale.report.parse import parse_summary
 from unstale.report.records import Method, MethodSummary, Run
-from unstale.run_folder.summary import figures, over_seeds
+from unstale.run_folder.summary import FAULTS, TIMES, figures, over_seeds, with_savings
 
 # Losses below this are not worth a word: half of the last digit that is shown.
 _VISIBLE = 0.005
@@ -50,22 +50,46 @@ class Finding:
 
 
 def summarise(run: Run) -> Summary:
-    """Return the run's own summary, or a provisional one from the rounds that are there."""
-    if run.summary is not None:
+    """Return the run's own summary, or a provisional one from the rounds that are there.
+
+    A summary of before has another measure of time: that is computed from the rounds, too.
+    """
+    if run.summary is None:
+        return Summary(_from_rounds(run), provisional=True)
+    if all(found.knows_time for found in run.summary.values()):
         return Summary(run.summary, provisional=False)
+    computed = _from_rounds(run)
+    return Summary(
+        {
+            label: _with_time(found, computed[label]) if label in computed else found
+            for label, found in run.summary.items()
+        },
+        provisional=False,
+    )
+
+
+def _from_rounds(run: Run) -> dict[str, MethodSummary]:
+    target = math.inf if run.target is None else run.target
     methods = {}
     for label in run.rounds:
         per_seed = {
-            seed: figures(
-                rounds,
-                run.reached(label),
-                math.inf if run.target is None else run.target,
-            )
+            seed: figures(rounds, run.reached(label), target, run.window)
             for seed, rounds in run.counted(label).items()
         }
         if per_seed:
-            methods[label] = parse_summary(over_seeds(per_seed))
-    return Summary(methods, provisional=True)
+            methods[label] = over_seeds(per_seed)
+    summaries = with_savings(methods, run.reference)
+    return {label: parse_summary(found) for label, found in summaries.items()}
+
+
+def _with_time(found: MethodSummary, computed: MethodSummary) -> MethodSummary:
+    """Return a summary of before with the figures of time and faults that its rounds give."""
+    more = (*TIMES, *FAULTS)
+    return MethodSummary(
+        values={**found.values, **{name: computed.values[name] for name in more}},
+        spread={**found.spread, **{name: computed.spread[name] for name in more}},
+        seeds=computed.seeds,
+    )
 
 
 def find(run: Run, summary: Summary) -> Finding:

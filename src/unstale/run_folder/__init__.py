@@ -2,6 +2,7 @@
 
 from unstale.run_folder.environment import describe_environment
 from unstale.run_folder.folder import RunFolder, latest_folder, next_folder
+from unstale.run_folder.keep import keep_run
 from unstale.run_folder.lines import Lines
 from unstale.run_folder.schema import Round
 from unstale.run_folder.summary import for_programs, summarise, write_summary
@@ -14,6 +15,7 @@ __all__ = [
     "SurrogateSamples",
     "describe_environment",
     "for_programs",
+    "keep_run",
     "latest_folder",
     "next_folder",
     "summarise",

@@ -14,6 +14,8 @@ summary.json                       the figures, when all is done
 timing.json                        seconds, apart from the figures: they differ from run to run
 report.html  plots/*.png           made from the above
 ```
+
+A run that is kept with its results (`keep.py`) has compressed lines, `seed-0.jsonl.gz`.
 """
 
 import json

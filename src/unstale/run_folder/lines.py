@@ -1,13 +1,48 @@
-"""The file of one method's lines: one JSON line for each round, in the schema's form."""
+"""The file of one method's lines: one JSON line for each round, in the schema's form.
 
+A run that is kept with its results has its lines compressed, as `seed-0.jsonl.gz`; see
+`keep.py`. Everything that reads lines reads both.
+"""
+
+import gzip
 import json
 import os
+import zlib
 from pathlib import Path
 from typing import Any
 
 from unstale.errors import RunError
 from unstale.files import write_whole
 from unstale.run_folder.schema import DamageError, Round, VersionError
+
+COMPRESSED = ".gz"
+"""What the name of a compressed file of lines ends with, after `.jsonl`."""
+
+
+def compress(lines: bytes) -> bytes:
+    """Return lines as gzip, the same bytes for the same lines whenever and wherever."""
+    return gzip.compress(lines, compresslevel=9, mtime=0)
+
+
+def content_of(path: Path) -> bytes:
+    """Return the lines of a file that may be compressed.
+
+    Args:
+        path: The file, compressed if its name says so.
+
+    Raises:
+        RunError: If it is compressed and damaged.
+    """
+    content = path.read_bytes()
+    if path.suffix != COMPRESSED:
+        return content
+    try:
+        return gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as error:
+        raise RunError(
+            f"{path} should be lines in gzip's form. It is damaged: {error}. "
+            "Take the file from where it was kept, or run its method again."
+        ) from error
 
 
 class Lines:
@@ -23,6 +58,14 @@ class Lines:
             RunError: If a line is damaged, or of another version of the schema.
         """
         return [round for _, round in self._read()]
+
+    def read_bytes(self) -> bytes:
+        """Return all whole lines as they were written.
+
+        Raises:
+            RunError: As `read` does.
+        """
+        return b"".join(line + b"\n" for line, _ in self._read())
 
     def cut(self, last: int) -> list[Round]:
         """Keep the lines of rounds up to `last` only and return them.
@@ -51,10 +94,12 @@ class Lines:
             os.fsync(file.fileno())
 
     def _read(self) -> list[tuple[bytes, Round]]:
-        if not self.path.is_file():
+        kept = self.path.with_name(self.path.name + COMPRESSED)
+        path = self.path if self.path.is_file() else kept
+        if not path.is_file():
             return []
         # Bytes, and only b"\n": text would also be cut at the line separators of Unicode.
-        *whole, _ = self.path.read_bytes().split(b"\n")
+        *whole, _ = content_of(path).split(b"\n")
         return [(line, self._parsed(at, line)) for at, line in enumerate(whole, start=1)]
 
     def _parsed(self, position: int, line: bytes) -> Round:

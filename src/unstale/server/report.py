@@ -120,6 +120,8 @@ def _measured(note: Note) -> Measured:
         estimate_error=_short(note.detail.get("estimate_error")),
         stale_error=_short(note.detail.get("stale_error")),
         version=note.detail.get("version", note.base_version),
+        estimate_l1=_short(note.detail.get("estimate_l1")),
+        stale_l1=_short(note.detail.get("stale_l1")),
     )
 
 
@@ -148,6 +150,7 @@ def _checked(note: Note) -> Checked:
         detail.get("age", 0),
         _short(detail.get("error")),
         _short(detail.get("share")),
+        _short(detail.get("l1")),
     )
 
 

@@ -4,7 +4,7 @@ import shlex
 import pytest
 
 KEYS = {
-    "accuracy", "affected_accuracy", "affected_mean", "rounds_to_target", "seconds",
+    "accuracy", "affected_accuracy", "affected_mean", "held_from", "seconds",
     "conversions", "iterations",
 }  # fmt: skip
 

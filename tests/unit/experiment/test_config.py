@@ -43,7 +43,7 @@ def test_round_trip_with_every_table(table):
         "latency": {"kind": "intertwined", "classes": [1, 2], "clients": 1, "rounds": [3, 4]},
         "availability": {"kind": "markov", "drop": 0.2},
         "drift": {"kind": "resample", "per_round": 2, "stop": 9},
-        "evaluate": {"every": 3, "affected": [1, 2], "target": 1},
+        "evaluate": {"every": 3, "affected": [1, 2], "target": 1, "window": 5, "reference": "drop"},
         "history": {"max_versions": 5, "memory_bytes": 0},
         "limits": {"max_norm": 3, "max_examples": 10},
         "methods": [{"name": "asyn_tiers", "bounds": [0, 5]}, {"name": "drop"}],
@@ -53,6 +53,7 @@ def test_round_trip_with_every_table(table):
     assert config.local.lr == 1.0
     assert config.scenario.latency == IntertwinedLatency((1, 2), 1, (3, 4))
     assert config.evaluate.affected == (1, 2)
+    assert (config.evaluate.window, config.evaluate.reference) == (5, "drop")
 
 
 def test_defaults_are_filled_in():
@@ -144,6 +145,8 @@ def test_unknown_keys_at_every_level_name_the_nearest(level, table):
         ("local", {"epochs": 1, "steps": 1}, "not both"),
         ("evaluate", {"every": 0}, "at least 1"),
         ("evaluate", {"target": 1.5}, "\\(0, 1\\]"),
+        ("evaluate", {"window": 0}, "`window` should be at least 1"),
+        ("evaluate", {"reference": "unweigted"}, "Did you mean 'unweighted'"),
         ("latency", {"kind": "intertwind"}, "Did you mean 'intertwined'"),
         ("latency", {"kind": "trace"}, "path"),
     ],

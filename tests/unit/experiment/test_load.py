@@ -164,3 +164,11 @@ def test_some_of_the_methods_by_label():
     assert [m.label for m in chosen.methods] == ["no_delay", "weighted"]
     with pytest.raises(UnknownNameError, match="Did you mean 'weighted'"):
         load_experiment(methods=["wighted"])
+
+
+def test_a_reference_that_is_not_run_is_compared_with_nothing():
+    chosen = ["evaluate.reference=weighted"]
+    config = load_experiment(overrides=chosen, methods=["weighted", "no_delay"])
+    assert config.evaluate.reference == "weighted"
+    config = load_experiment(overrides=chosen, methods=["no_delay"])
+    assert config.evaluate.reference is None

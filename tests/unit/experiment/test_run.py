@@ -114,7 +114,7 @@ def test_summary_and_what_programs_get(run_tiny, table):
     assert "seconds" not in json.dumps(summary)
     found = for_programs(folder)
     wanted = {
-        "accuracy", "affected_accuracy", "affected_mean", "rounds_to_target", "seconds",
+        "accuracy", "affected_accuracy", "affected_mean", "held_from", "seconds",
         "conversions", "iterations", "stand_ins", "stand_in_age", "stand_in_error",
     }  # fmt: skip
     assert all(wanted <= set(figures) for figures in found["methods"].values())

@@ -50,7 +50,8 @@ def test_the_folder_has_the_simulators_form(tmp_path):
     assert {(line["method"], line["seed"]) for line in found} == {("convert", 0)}
     summary = json.loads((folder / "summary.json").read_text())
     assert list(summary) == [
-        *("format", "scenario", "seeds", "rounds", "target", "methods", "flower")
+        *("format", "scenario", "seeds", "rounds", "target", "window", "reference"),
+        *("methods", "flower"),
     ]
     assert summary["flower"] == {"unknown_replies": 2}
     assert summary["methods"]["convert"]["conversions"] == 1

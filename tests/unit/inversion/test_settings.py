@@ -88,10 +88,13 @@ def test_a_long_recipe_is_shortened():
 
 
 def test_the_presets():
-    paper = preset("paper", iterations=500)
+    paper = preset("paper", warm_iterations=500)
     assert (paper.optimizer, paper.objective, paper.start) == ("signed", "l1", "gaussian")
-    assert (paper.history, paper.schedule, paper.iterations) == (1, "paper", 500)
-    assert (paper.path, paper.max_steps) == ("exact", 0)
+    assert (paper.history, paper.schedule, paper.iterations) == (1, "paper", 15000)
+    assert (paper.path, paper.max_steps, paper.residual) == ("exact", 0, False)
+    assert (paper.sparsity, paper.warm_iterations, paper.patience) == (0.95, 500, 0)
+    assert preset("paper_dense") == preset("paper", sparsity=0.0)
+    assert preset("no_residual") == Inversion(residual=False) != Inversion()
     assert preset("default") == Inversion()
     thorough, default = preset("thorough"), Inversion()
     assert (thorough.history, thorough.max_samples) > (default.history, default.max_samples)

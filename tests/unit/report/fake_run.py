@@ -94,12 +94,14 @@ def write_fake_run(
         _write(
             folder / "summary.json",
             {
-                "format": 1,
+                "format": 2,
                 "scenario": "quickstart",
                 "seeds": list(seeds),
                 "rounds": rounds,
                 "target": 0.8,
-                "methods": summary,
+                "window": 10,
+                "reference": "unweighted" if "unweighted" in methods else None,
+                "methods": _compared(summary),
             },
         )
         _write(
@@ -189,6 +191,8 @@ def _round(
         oracle = {
             "stale_cosine": before,
             "compensated_cosine": before * (0.15 if method == "convert" else 0.9),
+            "stale_l1": 4 * before,
+            "compensated_l1": 4 * before * (0.3 if method == "convert" else 0.95),
         }
     reason = f"not trusted: the estimate is {t}.5 times as large as the update"
     return Round(
@@ -233,7 +237,8 @@ def _told(client: str, seed: int, t: int, rounds: int) -> dict:
     if t > 60:
         stale_error = 0.1 * rng.random() + 0.02
         better = 0.2 + (1.2 if t > 0.8 * rounds else 0) * rng.random()
-        told["measured"] = Measured(client, stale_error * better, stale_error, version=t - 40)
+        l1 = (3 * stale_error * better, 3 * stale_error)
+        told["measured"] = Measured(client, l1[0] / 3, l1[1] / 3, t - 40, *l1)
     point = int(0.85 * rounds) + seed
     if int(client[-2:]) > 20 and t > point:
         told["gamma"] = {client: max(0.0, 1 - (t - point) / 8)}
@@ -280,13 +285,13 @@ def _summary(per_seed: list[list[Round]], rounds: int) -> dict:
         told = [line for line in lines if line.accuracy is not None]
         fifth = [line for line in told if line.number > rounds * 0.8]
         half = [line for line in told if line.number > rounds * 0.5]
-        hits = [line.number for line in told if line.affected_accuracy >= 0.8]
         rows.append(
             {
                 "accuracy": mean([line.accuracy for line in fifth]),
                 "affected_accuracy": mean([line.affected_accuracy for line in fifth]),
                 "affected_mean": mean([line.affected_accuracy for line in half]),
-                "rounds_to_target": hits[0] if hits else None,
+                "held_from": _held(told),
+                "diverged": 0,
                 "conversions": sum(line.conversions for line in lines),
                 "iterations": sum(line.iterations for line in lines),
                 "stand_ins": 0,
@@ -300,4 +305,34 @@ def _summary(per_seed: list[list[Round]], rounds: int) -> dict:
         missing = any(value is None for value in found)
         whole[metric] = None if missing else mean(found)
         spread[metric] = None if missing else std(found)
+    times = [row["held_from"] for row in rows if row["held_from"] is not None]
+    whole |= {"held_from": mean(times) if times else None, "held_seeds": len(times)}
+    spread["held_from"] = std(times) if times else None
     return {**whole, "spread": spread, "per_seed": rows}
+
+
+def _held(told: list[Round]) -> int | None:
+    """The first round from which every mean of ten rounds is at the target, looked for naively."""
+
+    def smoothed(at: int) -> float:
+        near = [line.affected_accuracy for line in told if at - 10 < line.number <= at]
+        return sum(near) / len(near)
+
+    numbers = [line.number for line in told]
+    held = [at for at in numbers if all(smoothed(late) >= 0.8 for late in numbers if late >= at)]
+    return min(held, default=None)
+
+
+def _compared(summary: dict) -> dict:
+    """Add the rounds that methods save against `unweighted`, in seeds in which both hold it."""
+    plain = summary.get("unweighted")
+    for label, found in summary.items():
+        shares, rounds = [], []
+        for own, other in zip(found["per_seed"], plain["per_seed"] if plain else (), strict=False):
+            if label != "unweighted" and own["held_from"] and other["held_from"]:
+                rounds.append(other["held_from"] - own["held_from"])
+                shares.append(rounds[-1] / other["held_from"])
+        found["rounds_saved"] = sum(rounds) / len(rounds) if rounds else None
+        found["share_saved"] = sum(shares) / len(shares) if shares else None
+        found["saved_seeds"] = len(shares)
+    return summary

@@ -50,8 +50,9 @@ def _stood_in(line: Round, clients: tuple[str, ...], oracle: bool, at_once: int)
         StoodIn(client, 41 + (line.number - FIRST + 7 * i) % 40, round(1 - 0.1 * i, 3))
         for i, client in enumerate(whom)
     )
-    checked = (Checked(whom[0], 40, 0.02 + 0.02 * rng.random(), 0.97),)
-    truth = {"stand_in_cosine": 0.01 + 0.05 * rng.random()} if oracle else {}
+    found, true = 0.02 + 0.02 * rng.random(), 0.01 + 0.05 * rng.random()
+    checked = (Checked(whom[0], 40, found, 0.97, l1=5 * found),)
+    truth = {"stand_in_cosine": true, "stand_in_l1": 5 * true} if oracle else {}
     return dataclasses.replace(
         line,
         absent=at_once + 1,

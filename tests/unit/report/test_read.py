@@ -47,7 +47,9 @@ def test_a_finished_run(finished):
     line = run.rounds["convert"][1][59]
     assert line.number == 60
     assert sum(line.staleness.values()) == line.arrivals == 10
-    assert set(line.oracle) == {"stale_cosine", "compensated_cosine"}
+    assert set(line.oracle) == {
+        *("stale_cosine", "compensated_cosine", "stale_l1", "compensated_l1")
+    }
     slow = [client for client in run.scenarios[2].clients if client.slow]
     assert [client.latency for client in slow] == [40.0] * 3
     assert slow[0].examples == sum(slow[0].histogram)
@@ -189,8 +191,8 @@ def test_a_damaged_file_is_named(fake_run, name, content):
 
 def test_a_summary_of_another_format_is_refused(fake_run):
     folder = fake_run(**SMALL)
-    edit(folder / "summary.json", format=2)
-    with pytest.raises(RunError, match=r"should be of format 1. Found 2"):
+    edit(folder / "summary.json", format=3)
+    with pytest.raises(RunError, match=r"should be of format 2. Found 3"):
         read_run(folder)
 
 

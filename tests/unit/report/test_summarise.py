@@ -35,8 +35,8 @@ def test_without_its_file_the_same_summary_is_computed(fake_run):
             expected = told.value(method, metric)
             assert computed.value(method, metric) == pytest.approx(expected), (method, metric)
         assert computed.spread(method, "accuracy") == pytest.approx(told.spread(method, "accuracy"))
-    assert computed.value(run.methods[0], "rounds_to_target") > 10
-    assert computed.value(run.methods[2], "rounds_to_target") is None
+    assert computed.value(run.methods[0], "held_from") > 10
+    assert computed.value(run.methods[2], "held_from") is None
 
 
 def test_a_seed_that_has_only_begun_does_not_count(fake_run):

@@ -38,6 +38,8 @@ def test_a_check_is_told_with_five_digits():
     detail = {"age": 12, "error": 0.0123456789, "share": float("nan")}
     line = us.Report(7, (12,), (us.Note("checked", "a", 3, detail),)).to_json()
     assert line["checked"] == [{"client": "a", "age": 12, "error": 0.012346, "share": None}]
+    note = us.Note("checked", "a", 3, {**detail, "l1": 0.123456789})
+    assert us.Report(7, (12,), (note,)).to_json()["checked"][0]["l1"] == 0.12346
 
 
 def test_a_comparison_is_told_with_five_digits():

@@ -151,7 +151,8 @@ def test_conversions_are_told_in_full():
         ),
         us.Note("fallback", "c", 1, {"did": "keep", "reason": "why", "iterations": 3, **seconds}),
         us.Note("switched", "d", 3, {"gamma": 0.25}),
-        us.Note("measured", "d", 3, {"version": 4, "estimate_error": 0.2, "stale_error": 0.1}),
+        us.Note("measured", "d", 3, {"version": 4, "estimate_error": 0.2, "stale_error": 0.1,
+                                     "estimate_l1": 0.6, "stale_l1": 0.5}),
     )  # fmt: skip
     report = run([update("a", 5, 1, 1, 1)], us.Method(Tell(notes))).report
     line = json.loads(json.dumps(report.to_json(), allow_nan=False))
@@ -162,7 +163,9 @@ def test_conversions_are_told_in_full():
     ]  # fmt: skip
     assert line["fallbacks"] == [{"client": "c", "reason": "why"}]
     assert line["gamma"] == {"d": 0.25}
-    assert line["measured"] == [{"client": "d", "version": 4, "e1": 0.2, "e2": 0.1}]
+    assert line["measured"] == [
+        {"client": "d", "version": 4, "e1": 0.2, "e2": 0.1, "e1_l1": 0.6, "e2_l1": 0.5}
+    ]
     assert line["iterations"] == 37
 
 

@@ -16,7 +16,7 @@ from engine_rounds import (
 )
 
 from unstale.methods import METHODS
-from unstale.params import cosine_distance
+from unstale.params import cosine_distance, l1_error
 from unstale.server.checks import Limits
 from unstale.sim.drift import ResampleDrift
 from unstale.sim.engine import Simulation
@@ -86,7 +86,7 @@ def test_oracle_figures_change_nothing(simulate):
     a, b = run(plain, 8), run(judged, 8)
     assert_identical([plain.server.params], [judged.server.params])
     assert not any(key.startswith("oracle/") for record in a for key in record)
-    extra = {"oracle/stale_cosine", "oracle/compensated_cosine"}
+    extra = {f"oracle/{a}_{b}" for a in ("stale", "compensated") for b in ("cosine", "l1")}
     assert [{k: v for k, v in r.items() if k not in extra} for r in b] == a
     assert [r["oracle/stale_cosine"] is None for r in b] == [True] * 3 + [False] * 5
 
@@ -109,6 +109,9 @@ def test_oracle_is_the_update_that_would_be_sent_today(simulate):
     assert record.oracle["stale_cosine"] == pytest.approx(wanted, abs=1e-6)
     assert record.oracle["compensated_cosine"] == pytest.approx(wanted, abs=1e-6)
     assert wanted > 0.01
+    wanted = l1_error(sent(0, 0), sent(3, 3))
+    assert record.oracle["stale_l1"] == pytest.approx(wanted, abs=1e-5)
+    assert record.oracle["compensated_l1"] == pytest.approx(wanted, abs=1e-5)
 
 
 def test_oracle_of_stand_ins_is_the_update_that_the_absent_would_send(simulate):
@@ -133,6 +136,7 @@ def test_oracle_of_stand_ins_is_the_update_that_the_absent_would_send(simulate):
     wanted = cosine_distance(sent(0), sent(5))
     assert record.oracle["stand_in_cosine"] == pytest.approx(wanted, abs=1e-6)
     assert wanted > 0.01
+    assert record.oracle["stand_in_l1"] == pytest.approx(l1_error(sent(0), sent(5)), abs=1e-5)
     assert (record.oracle["stale_cosine"], record.stale) == (None, 0)
 
 

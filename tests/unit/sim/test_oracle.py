@@ -19,6 +19,9 @@ def test_means_over_late_updates_before_and_after():
     found = errors(TRUTH, deltas(came), used)
     assert found["stale_cosine"] == pytest.approx((1 + 0) / 2)
     assert found["compensated_cosine"] == pytest.approx((0 + 2) / 2)
+    # Relative to the truth's size, 1 and 2: (1 + 3) / 1 and 1 / 2; 3 / 1 and 3 / 2.
+    assert found["stale_l1"] == pytest.approx((4 + 0.5) / 2)
+    assert found["compensated_l1"] == pytest.approx((3 + 1.5) / 2)
 
 
 def test_one_client_with_two_bases_is_two_updates():
@@ -32,12 +35,14 @@ def test_dropped_updates_are_left_out_of_the_second_figure():
     found = errors(TRUTH, deltas(came), [came[1]])
     assert found["stale_cosine"] == pytest.approx(0.5)
     assert found["compensated_cosine"] == pytest.approx(0.0)
-    assert errors(TRUTH, deltas(came), [])["compensated_cosine"] is None
+    assert found["compensated_l1"] == pytest.approx(0.5)
+    dropped = errors(TRUTH, deltas(came), [])
+    assert (dropped["compensated_cosine"], dropped["compensated_l1"]) == (None, None)
 
 
 def test_nothing_late():
-    wanted = {"stale_cosine": None, "compensated_cosine": None}
-    assert errors({}, {}, [update("c", 5, [1.0, 1.0])]) == wanted
+    names = ("stale_cosine", "compensated_cosine", "stale_l1", "compensated_l1")
+    assert errors({}, {}, [update("c", 5, [1.0, 1.0])]) == dict.fromkeys(names)
 
 
 @pytest.mark.parametrize("bad", [float("inf"), float("nan")])
@@ -45,6 +50,13 @@ def test_what_cannot_be_measured_is_no_number(bad):
     came = [update("a", 1, [bad, 1.0])]
     found = errors({A: {"w": torch.tensor([bad, 1.0])}}, deltas(came), [])
     assert found["stale_cosine"] in (None, 1.0)  # and never NaN, which no JSON holds
+    assert found["stale_l1"] is None
+
+
+def test_a_truth_of_zero_has_no_relative_error():
+    nothing = {A: {"w": torch.zeros(2)}, B: TRUTH[B]}
+    came = [update("a", 1, [1.0, 0.0]), update("b", 2, [0.0, 1.0])]
+    assert errors(nothing, deltas(came), came)["stale_l1"] == pytest.approx(0.5)
 
 
 # --- stand-ins ---------------------------------------------------------------------------
@@ -59,7 +71,10 @@ def test_the_mean_over_stand_ins_and_over_nothing_else():
         update("c", 5, [1.0, 1.0]),
     ]
     found = stand_in_error(MISSED, used)
-    assert found == {"stand_in_cosine": pytest.approx((2 + 0.2) / 2)}
+    assert found == {
+        "stand_in_cosine": pytest.approx((2 + 0.2) / 2),
+        "stand_in_l1": pytest.approx((5 / 1 + (3 + 2) / 2) / 2),
+    }
 
 
 def test_without_stand_ins_there_is_no_figure():

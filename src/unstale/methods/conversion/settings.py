@@ -16,7 +16,8 @@ UNKNOWN = ("convert", "keep")
 # The presets of the inversion as settings of the method. The paper stands in for nobody, and uses
 # estimates as they are.
 PRESETS = {name: {"inversion": changes} for name, changes in INVERSION_PRESETS.items()}
-PRESETS["paper"] |= {"stand_in": {"enabled": False}, "calibration": {"enabled": False}}
+for _name in ("paper", "paper_dense"):
+    PRESETS[_name] |= {"stand_in": {"enabled": False}, "calibration": {"enabled": False}}
 # Variants of the inversion that calibration can try: what each of them changes.
 CANDIDATES: dict[str, dict[str, Any]] = {
     "one_update": {"history": 1},

@@ -25,7 +25,7 @@ from unstale.inversion import Inversion, SurrogateTraining
 from unstale.inversion.target import size_fault
 from unstale.methods.conversion.client_memory import Entry, surrogate_of
 from unstale.methods.conversion.settings import StandIn
-from unstale.params import Params, cosine_distance, flatten, norm
+from unstale.params import Params, cosine_distance, flatten, l1_error, norm
 from unstale.updates import Note, ServerView, Update
 
 # Comparisons that are remembered of each client, the newest ones.
@@ -177,5 +177,6 @@ def checked(entry: Entry, update: Update, change: Params) -> tuple[Entry, Iterab
     share = float(made @ truth) / size if size > 0 else 0.0
     share = min(max(share, 0.0), 1.0)
     after["checks"] = [*entry.get("checks", []), [age, share]][-MOST_CHECKS:]
-    detail = {"age": age, "error": cosine_distance(change, update.delta), "share": share}
+    error, l1 = cosine_distance(change, update.delta), l1_error(change, update.delta)
+    detail = {"age": age, "error": error, "l1": l1, "share": share}
     return after, [Note("checked", update.client_id, update.base_version, detail)]

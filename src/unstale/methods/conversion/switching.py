@@ -32,7 +32,7 @@ from unstale.methods.absence import stood_in_for, without_absent
 from unstale.methods.base import Compensator, check_inner, in_order, is_kept
 from unstale.methods.conversion.settings import Switching
 from unstale.methods.watching import watched
-from unstale.params import Params, add, flatten, scale
+from unstale.params import Params, add, flatten, l1_error, scale
 from unstale.updates import Note, Outcome, ServerView, State, Update
 
 # The state of one client: `estimates` that await their comparison (each with `version`, `until`,
@@ -210,6 +210,9 @@ class SwitchBack:
             "version": found["version"],
             "estimate_error": estimate_error,
             "stale_error": stale_error,
+            # Whatever the setting is: the paper shows both.
+            "estimate_l1": l1_error(found["estimate"], update.delta),
+            "stale_l1": l1_error(found["stale"], update.delta),
         }
         return entry, [Note("measured", update.client_id, base, detail)]
 

@@ -1,7 +1,7 @@
 """The model of a line chart, and the line charts that every run may have.
 
-Those are accuracy, seconds per round, what the server did not use, and the error of stale
-updates. The line charts of conversions are in `conversions` and `switching`.
+Those are accuracy, seconds per round, and what the server did not use. The line charts of
+conversions are in `conversions`, `errors` and `switching`.
 """
 
 from collections.abc import Callable, Iterable
@@ -10,8 +10,6 @@ from typing import Literal
 
 from unstale.report.figures.series import Series, over_rounds, totals
 from unstale.report.records import Round, Run
-
-STALE_ERROR, USED_ERROR = "stale_cosine", "compensated_cosine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +81,11 @@ class LineChart:
 def rounds_axis(run: Run) -> Axis:
     """Return the axis of rounds: it shows all planned ones, also those still to come."""
     return Axis("round", high=run.last_round)
+
+
+def log_axis(label: str) -> Axis:
+    """Return a logarithmic axis, as errors and losses have."""
+    return Axis(label, log=True)
 
 
 def method_lines(run: Run, pick: Callable[[Round], float | None]) -> list[Line]:
@@ -171,28 +174,3 @@ def counter_charts(run: Run) -> list[LineChart]:
                 )
             )
     return found
-
-
-def error_chart(run: Run) -> LineChart | None:
-    """Return how far stale updates are from the true fresh ones; only a simulation knows it."""
-    lines = []
-    for method in run.methods:
-        by_seed = run.rounds.get(method.label, {})
-        used = over_rounds(by_seed, lambda r: r.oracle.get(USED_ERROR))
-        stale = over_rounds(by_seed, lambda r: r.oracle.get(STALE_ERROR))
-        lines.append(Line(method.label, used))
-        # A method that leaves updates as they are would have the same line twice.
-        if stale != used:
-            lines.append(Line(method.label, stale, variant="as it arrived"))
-    lines = drawable(lines, log=True)
-    if not lines:
-        return None
-    return LineChart(
-        key="update_error",
-        title="Error of stale updates",
-        desc="Cosine distance between the update the server used for a slow client and the "
-        "one that client would have sent without delay, by round and method.",
-        x=rounds_axis(run),
-        y=Axis("cosine distance to the true fresh update", log=True),
-        lines=tuple(lines),
-    )

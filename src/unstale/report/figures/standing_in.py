@@ -8,11 +8,19 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from unstale.report.figures.lines import Axis, Line, LineChart, drawable, method_lines, rounds_axis
+from unstale.report.figures.errors import COSINE, DISTANCES, L1, Distance, oracle_figure
+from unstale.report.figures.lines import (
+    Axis,
+    Line,
+    LineChart,
+    drawable,
+    log_axis,
+    method_lines,
+    rounds_axis,
+)
 from unstale.report.figures.series import over_rounds
 from unstale.report.records import Method, Round, Run
-
-TRUE_ERROR = "stand_in_cosine"
+from unstale.run_folder.schema import Checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +40,9 @@ class StoodInFor:
     own: int
     """Updates of its own that are known: stand-ins were made from them, or they were converted."""
     errors: tuple[float, ...]
-    """What its own updates later showed of them, check by check."""
+    """The cosine distances that its own updates later showed, check by check."""
+    l1: tuple[float, ...] = ()
+    """The same as relative L1 errors; a run of before has none."""
 
 
 def standing_in(run: Run) -> list[Method]:
@@ -46,8 +56,10 @@ def rounds_of(run: Run, method: Method) -> Iterable[Round]:
 
 
 def stand_in_charts(run: Run) -> list[LineChart]:
-    """Return age, error found later and true error by round; those that the run has."""
-    charts = (_age_chart(run), _checked_chart(run), _truth_chart(run))
+    """Return age, errors found later and true errors by round; those that the run has."""
+    charts = [_age_chart(run)]
+    for distance in DISTANCES:
+        charts += [_checked_chart(run, distance), _truth_chart(run, distance)]
     return [chart for chart in charts if chart is not None]
 
 
@@ -68,24 +80,30 @@ def _age_chart(run: Run) -> LineChart | None:
     return _small(run, "stand_in_age", "Age of stand-ins", desc, y, drawable(lines), decimals=1)
 
 
-def _checked_chart(run: Run) -> LineChart | None:
+def _checked_chart(run: Run, distance: Distance) -> LineChart | None:
     desc = (
-        "Cosine distance between a client's own update and what had stood in for it, both from "
-        "the same version; by the round in which the own update came."
+        f"The {distance.name} between a client's own update and what had stood in for it, both "
+        "from the same version; by the round in which the own update came."
     )
-    y = Axis("cosine distance to the own update", log=True)
-    lines = drawable(method_lines(run, mean_checked), log=True)
-    return _small(run, "stand_in_checked", "Error found later", desc, y, lines)
+    y = log_axis(f"{distance.name} to the own update")
+    lines = drawable(method_lines(run, lambda r: mean_checked(r, distance)), log=True)
+    key, title = f"stand_in_checked{distance.suffix}", f"Error found later{_by(distance)}"
+    return _small(run, key, title, desc, y, lines)
 
 
-def _truth_chart(run: Run) -> LineChart | None:
+def _truth_chart(run: Run, distance: Distance) -> LineChart | None:
     desc = (
-        "Cosine distance between stand-ins and what the absent clients would have sent, by "
+        f"The {distance.name} between stand-ins and what the absent clients would have sent, by "
         "round; only a simulation can know it."
     )
-    y = Axis("cosine distance to the true update", log=True)
-    lines = drawable(method_lines(run, true_error), log=True)
-    return _small(run, "stand_in_truth", "True error", desc, y, lines)
+    y = log_axis(f"{distance.name} to the true update")
+    lines = drawable(method_lines(run, oracle_figure("stand_in", distance)), log=True)
+    key, title = f"stand_in_truth{distance.suffix}", f"True error{_by(distance)}"
+    return _small(run, key, title, desc, y, lines)
+
+
+def _by(distance: Distance) -> str:
+    return ", L1" if distance is L1 else ""
 
 
 def _small(
@@ -108,15 +126,15 @@ def max_age(record: Round) -> float | None:
     return max((one.age for one in record.stand_ins), default=None)
 
 
-def mean_checked(record: Round) -> float | None:
+def error_of(check: Checked, distance: Distance = COSINE) -> float | None:
+    """Return what a check found in a distance; None where it was not measured."""
+    return check.l1 if distance is L1 else check.error
+
+
+def mean_checked(record: Round, distance: Distance = COSINE) -> float | None:
     """Return the mean error that a round's own updates showed; None where they showed none."""
-    found = [one.error for one in record.checked if one.error is not None]
+    found = [e for one in record.checked if (e := error_of(one, distance)) is not None]
     return statistics.fmean(found) if found else None
-
-
-def true_error(record: Round) -> float | None:
-    """Return the mean true error of a round's stand-ins; None where nobody knows it."""
-    return record.oracle.get(TRUE_ERROR)
 
 
 def mean_over(
@@ -156,10 +174,11 @@ def _of_client(client: str, rounds: Sequence[Round]) -> StoodInFor:
         max_age=max(ages),
         mean_weight=statistics.fmean(one.weight for _, one in made),
         own=len(known),
-        errors=tuple(
-            one.error
-            for record in rounds
-            for one in record.checked
-            if one.client == client and one.error is not None
-        ),
+        errors=_found(client, rounds, COSINE),
+        l1=_found(client, rounds, L1),
     )
+
+
+def _found(client: str, rounds: Sequence[Round], distance: Distance) -> tuple[float, ...]:
+    checks = (one for record in rounds for one in record.checked if one.client == client)
+    return tuple(error for one in checks if (error := error_of(one, distance)) is not None)

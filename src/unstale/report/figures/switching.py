@@ -8,10 +8,12 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from unstale.report.figures.lines import Axis, Line, LineChart, drawable, rounds_axis
+from unstale.report.figures.lines import Axis, Line, LineChart, drawable, log_axis, rounds_axis
 from unstale.report.figures.series import Series, over_rounds
 from unstale.report.records import Method, Round, Run
 from unstale.run_folder.schema import Measured
+
+Pick = Callable[[Measured], float | None]
 
 # Lines of more clients than this cannot be told apart.
 MAX_LINES = 60
@@ -47,39 +49,56 @@ def gamma_chart(run: Run) -> LineChart | None:
     )
 
 
-def late_truth_chart(run: Run) -> LineChart | None:
-    """Return the errors that the server could measure later; None where it measured none."""
-    lines = drawable(
-        (
-            Line(m.label, over_rounds(run.rounds.get(m.label, {}), _mean_error(pick)), variant)
-            for m in run.methods
-            for pick, variant in ((_estimate, ""), (_stale, "stale update"))
-        ),
-        log=True,
-    )
-    if not lines:
-        return None
-    return LineChart(
-        key="late_truth",
-        title="What the server found out late",
-        desc="Error of earlier estimates, and of the stale updates that were at hand then, "
-        "against the client's own update that came later; by the round in which it came.",
-        x=rounds_axis(run),
-        y=Axis("error against what came later", log=True),
-        lines=tuple(lines),
-        size="part",
-    )
+# The chart's key and title, its axis, and what it shows of a comparison: the estimate's, then the
+# stale update's. The first one is by `switching.disparity`, which decides; the cosine by default.
+_LATE_TRUTHS: tuple[tuple[str, str, str, Pick, Pick], ...] = (
+    (
+        "late_truth",
+        "What the server found out late",
+        "error against what came later",
+        lambda one: one.estimate_error,
+        lambda one: one.stale_error,
+    ),
+    (
+        "late_truth_l1",
+        "What the server found out late, by L1",
+        "relative L1 error against what came later",
+        lambda one: one.estimate_l1,
+        lambda one: one.stale_l1,
+    ),
+)
 
 
-def _estimate(one: Measured) -> float | None:
-    return one.estimate_error
+def late_truth_charts(run: Run) -> list[LineChart]:
+    """Return the errors that the server could measure later; those that the run has."""
+    charts = []
+    for key, title, label, estimate, stale in _LATE_TRUTHS:
+        lines = drawable(
+            (
+                Line(m.label, over_rounds(run.rounds.get(m.label, {}), _mean_error(pick)), variant)
+                for m in run.methods
+                for pick, variant in ((estimate, ""), (stale, "stale update"))
+            ),
+            log=True,
+        )
+        if lines:
+            charts.append(
+                LineChart(
+                    key=key,
+                    title=title,
+                    desc="Error of earlier estimates, and of the stale updates that were at hand "
+                    "then, against the client's own update that came later; by the round in "
+                    "which it came.",
+                    x=rounds_axis(run),
+                    y=log_axis(label),
+                    lines=tuple(lines),
+                    size="part",
+                )
+            )
+    return charts
 
 
-def _stale(one: Measured) -> float | None:
-    return one.stale_error
-
-
-def _mean_error(pick: Callable[[Measured], float | None]) -> Callable[[Round], float | None]:
+def _mean_error(pick: Pick) -> Callable[[Round], float | None]:
     """Return a function that gives the mean of an error over a round's comparisons."""
 
     def mean(record: Round) -> float | None:

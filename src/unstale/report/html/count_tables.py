@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 from unstale.report.figures.conversions import conversions, converting, reasons
-from unstale.report.figures.lines import STALE_ERROR, USED_ERROR
 from unstale.report.html.tables import Cell, Column, Row, Table, counted, decimal, whole
 from unstale.report.nodes import NodeHistory
 from unstale.report.records import Method, Run
@@ -125,31 +124,6 @@ def fit_table(run: Run) -> Table | None:
         Column("Loss reached", "median"),
     )
     return Table("Method", columns, tuple(rows)) if rows else None
-
-
-def error_table(run: Run) -> Table | None:
-    """Return the median error of stale updates as they arrived and as they were used."""
-    rows = []
-    for method in run.methods:
-        before, after = (_errors(run, method, key) for key in (STALE_ERROR, USED_ERROR))
-        if before is None or after is None:
-            continue
-        gain = f"{before / after:,.1f} ×" if 0 < after < before * 0.95 else "–"
-        cells = (Cell(decimal(before, 4)), Cell(decimal(after, 4)), Cell(gain))
-        rows.append(Row(method.label, cells))
-    columns = tuple(Column(title) for title in ("As it arrived", "As used", "Smaller by"))
-    return Table("Median error", columns, tuple(rows)) if rows else None
-
-
-def _errors(run: Run, method: Method, key: str) -> float | None:
-    return _median(
-        [
-            value
-            for rounds in run.rounds.get(method.label, {}).values()
-            for record in rounds
-            if (value := record.oracle.get(key)) is not None
-        ]
-    )
 
 
 def _median(values: Sequence[float]) -> float | None:

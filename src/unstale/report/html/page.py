@@ -16,13 +16,16 @@ from unstale.report.context import Context
 from unstale.report.figures.lines import COUNTERS
 from unstale.report.figures.switching import MAX_LINES, verdicts
 from unstale.report.html import calibration_table, count_tables, stand_in_tables, tuning_tables
+from unstale.report.html.error_table import error_table
 from unstale.report.html.specs import spec
+from unstale.report.html.summary_table import explain_saved, explain_time, summary_table
 from unstale.report.html.surrogates import HEIGHT, WIDTH, cards, png_uri
-from unstale.report.html.tables import class_table, summary_table
+from unstale.report.html.tables import class_table
 from unstale.report.nodes import count_late
 from unstale.report.palette import css_variables
 from unstale.report.records import Run
 from unstale.report.summarise import find, late_by
+from unstale.run_folder.best import NEAR
 
 # In the order in which they build on each other.
 SCRIPTS = ("chart_base.js", "chart_lines.js", "chart_cells.js", "page.js")
@@ -60,6 +63,8 @@ def build_page(context: Context) -> str:
             progress=None if run.finished else _progress(run),
             provisional=context.summary.provisional,
             summary=summary_table(context),
+            time_notes=[explain_time(context), explain_saved(context)],
+            near=f"{NEAR:g}",
             tuning=tuning_tables.tuning_section(run),
             nodes=nodes,
             node_table=count_tables.node_table(nodes, "At the end" if run.finished else "Now"),
@@ -75,7 +80,7 @@ def build_page(context: Context) -> str:
             fit=count_tables.fit_table(run),
             calibration=calibration_table.calibration_table(run),
             shares=calibration_table.shares_used(run),
-            errors=count_tables.error_table(run),
+            errors=error_table(run),
             verdicts=[(m.label, *verdicts(run, m)) for m in run.methods],
             max_lines=MAX_LINES,
             environment=_environment(run),

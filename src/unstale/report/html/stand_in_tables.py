@@ -2,19 +2,22 @@
 
 import statistics
 
+from unstale.report.figures.errors import DISTANCES, Distance, oracle_figure
 from unstale.report.figures.standing_in import (
+    error_of,
     max_age,
     mean_over,
     rounds_of,
     standing_in,
     stood_in_for,
-    true_error,
 )
 from unstale.report.html.tables import Cell, Column, Row, Table, counted, decimal, whole
 from unstale.report.records import Method, Run
 
 # Rows of clients that a page shows in all, and at least for each method.
 MAX_ROWS, MIN_CLIENTS = 36, 3
+# What the columns of errors hold, in the order of `DISTANCES`.
+_MEANS = ("mean cosine", "mean L1")
 
 
 def stand_in_table(run: Run) -> Table | None:
@@ -23,7 +26,7 @@ def stand_in_table(run: Run) -> Table | None:
     if not methods:
         return None
     per = "per seed" if len(run.seeds) > 1 else ""
-    truth = any(_true_error(run, m) is not None for m in methods)
+    truth = any(_true_error(run, m, d) is not None for m in methods for d in DISTANCES)
     columns = (
         Column("Absent", per),
         Column("Stood in", per),
@@ -31,8 +34,8 @@ def stand_in_table(run: Run) -> Table | None:
         Column("Oldest", "versions"),
         Column("Weight", "mean"),
         Column("Checked", per),
-        Column("Error found", "mean"),
-        *([Column("True error", "mean")] if truth else []),
+        *(Column("Error found", note) for note in _MEANS),
+        *(Column("True error", note) for note in _MEANS if truth),
     )
     return Table("Method", columns, tuple(_row(run, m, with_truth=truth) for m in methods))
 
@@ -41,7 +44,6 @@ def _row(run: Run, method: Method, *, with_truth: bool) -> Row:
     seeds = len(run.rounds[method.label])
     rounds = list(rounds_of(run, method))
     checks = sum(len(record.checked) for record in rounds)
-    error = mean_over(run, method, lambda r: (one.error for one in r.checked))
     cells = (
         counted(sum(record.absent for record in rounds) / seeds),
         counted(sum(len(record.stand_ins) for record in rounds) / seeds),
@@ -49,14 +51,23 @@ def _row(run: Run, method: Method, *, with_truth: bool) -> Row:
         Cell(whole(max(age for r in rounds if (age := max_age(r)) is not None))),
         Cell(decimal(mean_over(run, method, lambda r: (one.weight for one in r.stand_ins)), 2)),
         counted(checks / seeds),
-        Cell(decimal(error, 4), quiet=error is None),
-        *([Cell(decimal(_true_error(run, method), 4))] if with_truth else []),
+        *(_error_cell(_found_error(run, method, distance)) for distance in DISTANCES),
+        *(_error_cell(_true_error(run, method, d)) for d in DISTANCES if with_truth),
     )
     return Row(method.label, cells)
 
 
-def _true_error(run: Run, method: Method) -> float | None:
-    return mean_over(run, method, lambda r: [true_error(r)])
+def _error_cell(error: float | None) -> Cell:
+    return Cell(decimal(error, 4), quiet=error is None)
+
+
+def _found_error(run: Run, method: Method, distance: Distance) -> float | None:
+    return mean_over(run, method, lambda r: (error_of(one, distance) for one in r.checked))
+
+
+def _true_error(run: Run, method: Method, distance: Distance) -> float | None:
+    pick = oracle_figure("stand_in", distance)
+    return mean_over(run, method, lambda r: [pick(r)])
 
 
 def stood_in_table(run: Run) -> Table | None:
@@ -70,7 +81,6 @@ def stood_in_table(run: Run) -> Table | None:
         _, clients = stood_in_for(run, method)
         often = clients[0].times
         for one in clients[:most]:
-            error = statistics.fmean(one.errors) if one.errors else None
             cells = (
                 Cell(one.client, kind=""),
                 Cell(whole(one.times), bar=f"--c:var(--heat);--v:{one.times / often:.3f}"),
@@ -79,13 +89,13 @@ def stood_in_table(run: Run) -> Table | None:
                 Cell(decimal(one.mean_weight, 2)),
                 counted(one.own),
                 counted(len(one.errors)),
-                Cell(decimal(error, 4), quiet=error is None),
+                *(_error_cell(statistics.fmean(e) if e else None) for e in (one.errors, one.l1)),
             )
             rows.append(Row(method.label, cells))
         if rest := clients[most:]:
             told = Cell(f"{len(rest):,} more", "quiet")
             times = Cell(whole(sum(one.times for one in rest)))
-            rows.append(Row(method.label, (told, times, *[Cell("")] * 6)))
+            rows.append(Row(method.label, (told, times, *[Cell("")] * 7)))
     columns = (
         Column("Client", kind=""),
         Column("Stood in", "times"),
@@ -94,7 +104,7 @@ def stood_in_table(run: Run) -> Table | None:
         Column("Weight", "mean"),
         Column("Own updates"),
         Column("Checked"),
-        Column("Error found", "mean"),
+        *(Column("Error found", note) for note in _MEANS),
     )
     return Table("Method", columns, tuple(rows))
 

@@ -104,19 +104,25 @@ class Measured:
     client: str
     """Whose; foreign text."""
     estimate_error: float | None
-    """e₁, how far the estimate was from it."""
+    """e₁, how far the estimate was from it, by `switching.disparity`."""
     stale_error: float | None
     """e₂, how far the stale update was that was at hand then."""
     version: int = 0
     """The version that the estimate was made for."""
+    estimate_l1: float | None = None
+    """Relative L1 error of the estimate; None in lines written before it was measured."""
+    stale_l1: float | None = None
+    """The same of the stale update."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry of a line's `measured`."""
+        l1 = {"e1_l1": self.estimate_l1, "e2_l1": self.stale_l1}
         return {
             "client": self.client,
             "version": self.version,
             "e1": self.estimate_error,
             "e2": self.stale_error,
+            **{key: value for key, value in l1.items() if value is not None},
         }
 
     @classmethod
@@ -132,6 +138,8 @@ class Measured:
             estimate_error=number(fields.get("e1"), "e1"),
             stale_error=number(fields.get("e2"), "e2"),
             version=count(fields.get("version"), "version"),
+            estimate_l1=number(fields.get("e1_l1"), "e1_l1"),
+            stale_l1=number(fields.get("e2_l1"), "e2_l1"),
         )
 
 

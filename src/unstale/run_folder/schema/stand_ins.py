@@ -51,10 +51,18 @@ class Checked:
     """Cosine distance between stand-in and own update, both from the same version."""
     share: float | None
     """The factor on the stand-in, from 0 to 1, that brings it nearest to the own update."""
+    l1: float | None = None
+    """Relative L1 error of the stand-in; None in lines that were written before it was measured."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry of a line's `checked`."""
-        return {"client": self.client, "age": self.age, "error": self.error, "share": self.share}
+        return {
+            "client": self.client,
+            "age": self.age,
+            "error": self.error,
+            **({} if self.l1 is None else {"l1": self.l1}),
+            "share": self.share,
+        }
 
     @classmethod
     def from_json(cls, value: object) -> "Checked":
@@ -69,4 +77,5 @@ class Checked:
             age=count(fields.get("age"), "age"),
             error=number(fields.get("error"), "error"),
             share=number(fields.get("share"), "share"),
+            l1=number(fields.get("l1"), "l1"),
         )

@@ -138,8 +138,12 @@ def test_the_preset_of_the_paper_stands_in_for_nobody():
     found = us.method("convert", preset="paper").compensator
     assert not found.stand_in.enabled
     assert found == Convert(preset("paper"), stand_in=False, calibration=False)
-    for others in ("default", "thorough"):
-        assert us.method("convert", preset=others).compensator.stand_in.enabled
+    dense = us.method("convert", preset="paper_dense").compensator
+    assert dense == Convert(preset("paper_dense"), stand_in=False, calibration=False) != found
+    for others in ("default", "thorough", "no_residual"):
+        part = us.method("convert", preset=others).compensator
+        assert part == Convert(preset(others))
+        assert part.stand_in.enabled
     for given in (True, {"enabled": True}):
         assert us.method("convert", preset="paper", stand_in=given).compensator.stand_in.enabled
 

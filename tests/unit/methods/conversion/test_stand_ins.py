@@ -38,20 +38,20 @@ def view(version, absent=(), history=None):
 
 
 @pytest.mark.parametrize(
-    ("made", "truth", "share", "error"),
+    ("made", "truth", "share", "error", "l1"),
     [
-        ((1.0, 0.0, 0.0), (1.0, 0.0, 0.0), 1.0, 0.0),
-        ((2.0, 0.0, 0.0), (1.0, 0.0, 0.0), 0.5, 0.0),
-        ((1.0, 1.0, 0.0), (1.0, 0.0, 0.0), 0.5, 1 - math.sqrt(0.5)),
-        ((1.0, 2.0, 2.0), (0.0, 3.0, 0.0), 6 / 9, 1 - 6 / 9),
-        ((1.0, 0.0, 0.0), (0.0, 5.0, 0.0), 0.0, 1.0),
+        ((1.0, 0.0, 0.0), (1.0, 0.0, 0.0), 1.0, 0.0, 0.0),
+        ((2.0, 0.0, 0.0), (1.0, 0.0, 0.0), 0.5, 0.0, 1.0),
+        ((1.0, 1.0, 0.0), (1.0, 0.0, 0.0), 0.5, 1 - math.sqrt(0.5), 1.0),
+        ((1.0, 2.0, 2.0), (0.0, 3.0, 0.0), 6 / 9, 1 - 6 / 9, 4 / 3),
+        ((1.0, 0.0, 0.0), (0.0, 5.0, 0.0), 0.0, 1.0, 6 / 5),
         # Outside of 0 to 1 it is cut: too small a stand-in is no reason to make it larger, and
         # one that points back is not used backwards.
-        ((1.0, 0.0, 0.0), (4.0, 0.0, 0.0), 1.0, 0.0),
-        ((1.0, 0.0, 0.0), (-1.0, 0.0, 0.0), 0.0, 2.0),
+        ((1.0, 0.0, 0.0), (4.0, 0.0, 0.0), 1.0, 0.0, 3 / 4),
+        ((1.0, 0.0, 0.0), (-1.0, 0.0, 0.0), 0.0, 2.0, 2.0),
     ],
 )
-def test_the_share_is_that_of_least_squares(made, truth, share, error):
+def test_the_share_is_that_of_least_squares(made, truth, share, error, l1):
     after, notes = checked(entry(version=4), own(*truth, base=9), three(*made))
     assert after["checks"] == [[5, pytest.approx(share, abs=1e-12)]]
     (note,) = notes
@@ -59,6 +59,7 @@ def test_the_share_is_that_of_least_squares(made, truth, share, error):
     assert note.detail == {
         "age": 5,
         "error": pytest.approx(error, abs=1e-6),
+        "l1": pytest.approx(l1, abs=1e-6),
         "share": pytest.approx(share, abs=1e-12),
     }
 

@@ -85,6 +85,8 @@ def test_an_own_update_is_compared_with_what_would_have_stood_in(world, known):
     assert note.detail["age"] == 9 - 2
     assert note.detail["share"] == pytest.approx(share, rel=1e-9)
     assert note.detail["error"] == pytest.approx(cosine_distance(made, truth.delta), abs=1e-9)
+    apart = float((a - b).abs().sum() / b.abs().sum())
+    assert note.detail["l1"] == pytest.approx(apart, rel=1e-9)
     entry = outcome.state["clients"]["s"]
     assert entry["checks"] == [[7, pytest.approx(share, rel=1e-9)]]
     assert (entry["version"], entry["stood_in"]) == (9, 0)

@@ -72,6 +72,10 @@ def test_gamma_falls_linearly_over_the_window():
     (note,) = run.notes[("measured", "s")]
     assert note.detail["estimate_error"] > 0.9
     assert note.detail["stale_error"] < 0.01
+    truth = sum(map(abs, NEAR_X))
+    for found, sent in (("estimate_l1", Y), ("stale_l1", X)):
+        apart = sum(abs(a - b) for a, b in zip(sent, NEAR_X, strict=True))
+        assert note.detail[found] == pytest.approx(apart / truth)
     assert note.detail["version"] == 100
     assert ("switched", "s") not in run.notes
     # The window is 10 % of 140: 14 rounds.

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from unstale.report.figures.conversions import fates_of
+from unstale.report.figures.errors import L1
 from unstale.report.figures.staleness import arrival_grids
 from unstale.report.figures.standing_in import (
     StoodInFor,
@@ -32,11 +33,11 @@ ROUNDS = (
     ),
     Round(
         4, version=4, absent=1, notes={"stood_in": 1, "checked": 2},
-        stand_ins=(StoodIn("a", 3, 0.5),), oracle={"stand_in_cosine": 0.25},
+        stand_ins=(StoodIn("a", 3, 0.5),), oracle={"stand_in_cosine": 0.25, "stand_in_l1": 0.75},
         checked=(Checked("b", 1, 0.1, 1.0), Checked("a", 4, 0.3, 0.5), Checked("c", 1, None, None)),
     ),
     # A newer update of a: trained from version 3.
-    Round(5, version=5, stand_ins=(StoodIn("a", 1),), checked=(Checked("a", 4, 0.2, 0.5),)),
+    Round(5, version=5, stand_ins=(StoodIn("a", 1),), checked=(Checked("a", 4, 0.2, 0.5, 0.6),)),
 )  # fmt: skip
 
 
@@ -49,10 +50,11 @@ def test_a_rounds_stand_ins_and_checks():
     assert [mean_age(r) for r in ROUNDS] == [None, None, 1.5, 3, 1]
     assert [max_age(r) for r in ROUNDS] == [None, None, 2, 3, 1]
     assert [mean_checked(r) for r in ROUNDS] == [None, None, None, pytest.approx(0.2), 0.2]
+    assert [mean_checked(r, L1) for r in ROUNDS] == [None, None, None, None, 0.6]
 
 
 def test_charts_by_round():
-    age, checked, truth = stand_in_charts(run_of(ROUNDS))
+    age, checked, truth, checked_l1, truth_l1 = stand_in_charts(run_of(ROUNDS))
     assert [chart.key for chart in (age, checked, truth)] == [
         *("stand_in_age", "stand_in_checked", "stand_in_truth")
     ]
@@ -63,6 +65,9 @@ def test_charts_by_round():
         (4, 5), pytest.approx((0.2, 0.2))
     )  # fmt: skip
     assert (truth.lines[0].series.x, truth.lines[0].series.mean) == ((4,), (0.25,))
+    assert (checked_l1.key, truth_l1.key) == ("stand_in_checked_l1", "stand_in_truth_l1")
+    assert checked_l1.lines[0].series.mean == (0.6,)
+    assert truth_l1.lines[0].series.mean == (0.75,)
 
 
 def test_one_stand_in_a_round_is_one_line():
@@ -73,7 +78,7 @@ def test_one_stand_in_a_round_is_one_line():
 def test_who_was_stood_in_for():
     seed, found = stood_in_for(run_of(ROUNDS[:2], ROUNDS), M)
     assert seed == 1  # the first seed that has any
-    a = StoodInFor("a", 3, 2.0, 3, pytest.approx(2.5 / 3), own=2, errors=(0.3, 0.2))
+    a = StoodInFor("a", 3, 2.0, 3, pytest.approx(2.5 / 3), own=2, errors=(0.3, 0.2), l1=(0.6,))
     assert found == [a, StoodInFor("b", 1, 1.0, 1, 0.4, own=1, errors=(0.1,))]
 
 

@@ -18,11 +18,13 @@ def test_every_chart_is_drawn(finished, context_of):
         "fallbacks",
         "refusals",
         "update_error",
+        "update_error_l1",
         "fit_curves",
         "fit_loss",
         "fit_iterations",
         "gamma",
         "late_truth",
+        "late_truth_l1",
         "surrogates",
     }
     for png in plots.values():

@@ -50,13 +50,13 @@ FULL = Round(
     ),
     fell_back=(FellBack("c", "why"),),
     gamma={"d": 0.25},
-    measured=(Measured("d", 0.1, None, version=2),),
+    measured=(Measured("d", 0.1, None, 2), Measured("k", 0.1, 0.2, 3, 0.4, 0.5)),
     calibrated=(Calibrated("i", 5, 0.2, 0.1, 0.8), Calibrated("j", 9, None, None, None, True)),
     history={"versions": 4, "bytes": 4000, "on_disk": 0},
     awaiting_fit=0,
     absent=3,
     stand_ins=(StoodIn("e", 12, 0.75), StoodIn("f", 40)),
-    checked=(Checked("g", 12, 0.03, 0.9), Checked("h", 1, None, None)),
+    checked=(Checked("g", 12, 0.03, 0.9, 0.2), Checked("h", 1, None, None)),
     seconds=1.5,
     step_seconds=0.25,
     oracle={"stale_cosine": 0.5, "compensated_cosine": None},
@@ -143,7 +143,10 @@ def test_values_of_a_line():
          "share": 0.75},
     ]  # fmt: skip
     assert line["fallbacks"] == [{"client": "c", "reason": "why"}]
-    assert line["measured"] == [{"client": "d", "version": 2, "e1": 0.1, "e2": None}]
+    assert line["measured"] == [
+        {"client": "d", "version": 2, "e1": 0.1, "e2": None},
+        {"client": "k", "version": 3, "e1": 0.1, "e2": 0.2, "e1_l1": 0.4, "e2_l1": 0.5},
+    ]
     assert line["calibrated"] == [
         {"client": "i", "lag": 5, "stale_error": 0.2, "error": 0.1, "share": 0.8, "late": False},
         {"client": "j", "lag": 9, "stale_error": None, "error": None, "share": None, "late": True},
@@ -154,7 +157,7 @@ def test_values_of_a_line():
         {"client": "f", "age": 40, "weight": 1.0},
     ]
     assert line["checked"] == [
-        {"client": "g", "age": 12, "error": 0.03, "share": 0.9},
+        {"client": "g", "age": 12, "error": 0.03, "l1": 0.2, "share": 0.9},
         {"client": "h", "age": 1, "error": None, "share": None},
     ]
     assert line["nodes"]["refused"] == [{"node": "9", "code": "shape", "reason": "too long"}]
