@@ -16,6 +16,7 @@ from unstale.errors import ConfigError
 from unstale.inversion import InputSpec
 from unstale.seeding import generator
 from unstale.sim.partition import DirichletLabels
+from unstale.training.token_models import TokenModel
 
 # One client's inputs and labels, or those of all clients together.
 Examples = tuple[Tensor, Tensor]
@@ -41,6 +42,7 @@ def clients_of(
     clients: int = 20,
     samples: int | None = None,
     seed: int = 0,
+    tokens: TokenModel | None = None,
 ) -> list[Client]:
     """Return the clients of a check.
 
@@ -52,6 +54,8 @@ def clients_of(
             ones, by default all; other data is split into at most 100 for each, random data
             into 40.
         seed: Seeds the split and the random data.
+        tokens: The model, if it takes token ids: data may then be ids, which it embeds as
+            `inputs` says. Random data are vectors.
 
     Raises:
         ConfigError: If the data is not as `inputs` describes it, or too little.
@@ -65,7 +69,7 @@ def clients_of(
         y = torch.arange(2 * clients * samples) % inputs.classes
         return _split(random_examples(inputs, y, seed), clients, samples, seed)
     if _is_examples(data):
-        _check_examples(data, inputs, "`data`")
+        _check_examples(data, inputs, "`data`", tokens)
         size = samples or max(1, min(MAX_SAMPLES, len(data[0]) // (2 * clients)))
         return _split(data, clients, size, seed)
     found: list[Client] = []
@@ -75,7 +79,7 @@ def clients_of(
                 "check: `data` should be one (x, y) of tensors, a list of one (x, y) per client, "
                 f"or None. Found {type(examples).__name__} at place {i}."
             )
-        _check_examples(examples, inputs, f"The data of client {i}")
+        _check_examples(examples, inputs, f"The data of client {i}", tokens)
         found.append(Client(examples[0][:samples], examples[1][:samples]))
     return found
 
@@ -97,6 +101,24 @@ def random_examples(inputs: InputSpec, y: Tensor, seed: int) -> Examples:
     return inputs.clamp(inputs.middle + span * (centres[y] + within)), y
 
 
+def random_tokens(words: int, shape: tuple[int, ...], y: Tensor, classes: int, seed: int) -> Tensor:
+    """Return random token ids for given classes: half of them any, half of the class's own.
+
+    A class's own are an equal share of all ids but 0, which is padding.
+
+    Example:
+        >>> random_tokens(100, (5,), torch.arange(20) % 4, 4, seed=0).shape
+        torch.Size([20, 5])
+    """
+    rng = generator(seed, "check", "tokens")
+    size = (len(y), *shape)
+    own = max(1, (words - 1) // classes)
+    first = (y * own).reshape(-1, *[1] * len(shape))
+    anything = torch.randint(words - 1, size, generator=rng)
+    topical = (first + torch.randint(own, size, generator=rng)) % (words - 1)
+    return 1 + torch.where(torch.rand(size, generator=rng) < 0.5, topical, anything)
+
+
 def _is_examples(data: object) -> TypeGuard[Examples]:
     return (
         isinstance(data, tuple | list)
@@ -105,13 +127,25 @@ def _is_examples(data: object) -> TypeGuard[Examples]:
     )
 
 
-def _check_examples(examples: Examples, inputs: InputSpec, what: str) -> None:
+def _check_examples(
+    examples: Examples, inputs: InputSpec, what: str, tokens: TokenModel | None
+) -> None:
     x, y = examples
     if len(x) == 0 or y.shape != (len(x),):
         raise ConfigError(
             f"check: {what} should have one label for each input, and at least one sample. "
             f"Found inputs {tuple(x.shape)} and labels {tuple(y.shape)}."
         )
+    ids = tokens is not None and not x.is_floating_point()
+    if tokens is not None and ids:
+        words = tokens.token_embedding.num_embeddings
+        if int(x.min()) < 0 or int(x.max()) >= words:
+            raise ConfigError(
+                f"check: {what} should have token ids from 0 to {words - 1}, which the model "
+                f"embeds. Found {int(x.min())} to {int(x.max())}."
+            )
+        with torch.no_grad():
+            x = tokens.embed(x[:1].to(tokens.token_embedding.weight.device))
     if x.shape[1:] != inputs.shape:
         raise ConfigError(
             f"check: {what} should have inputs of the shape {inputs.shape}, as `inputs` says. "
@@ -120,13 +154,16 @@ def _check_examples(examples: Examples, inputs: InputSpec, what: str) -> None:
     if not x.is_floating_point() or y.is_floating_point():
         raise ConfigError(
             f"check: {what} should have floating-point inputs and whole labels. "
-            f"Found {x.dtype} and {y.dtype}. Scale bytes; embed tokens before the model."
+            f"Found {x.dtype} and {y.dtype}. Scale bytes; for token ids the model should be a "
+            "`unstale.training.token_models.TokenModel`."
         )
     if int(y.min()) < 0 or int(y.max()) >= inputs.classes:
         raise ConfigError(
             f"check: {what} should have labels from 0 to {inputs.classes - 1}. "
             f"Found {int(y.min())} to {int(y.max())}."
         )
+    if ids:  # a vector has the bounds that the embedding gives it
+        return
     room = _ROUNDING * inputs.unit
     low = -float("inf") if inputs.low is None else inputs.low - room
     high = float("inf") if inputs.high is None else inputs.high + room

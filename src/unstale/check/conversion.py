@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from unstale.check.clients import Examples, clients_of
 from unstale.check.result import ConversionCheck
@@ -20,6 +20,7 @@ from unstale.methods import Compensator, Convert, Method
 from unstale.params import Params, params_of
 from unstale.training.device import resolve_device
 from unstale.training.local import LocalSpec, local_update
+from unstale.training.token_models import TokenModel
 from unstale.updates import Outcome, ServerView, State, Update
 
 # How many updates each slow client sends, if there are enough slow clients.
@@ -55,7 +56,8 @@ def check_conversion(
     Args:
         model: The model that clients train, with its initial weights; it is not changed.
         local: The recipe that clients run.
-        inputs: What one input looks like.
+        inputs: What one input looks like; for a model of token ids, what one embedded input
+            does (`unstale.inversion.embedded_inputs`).
         data: The `(x, y)` of each client; or one `(x, y)`, which is split so that clients hold
             few classes each; or None for random data.
         clients: The number of clients to split data over. With fewer, the slow ones are a larger
@@ -90,7 +92,10 @@ def check_conversion(
     where = resolve_device(device)
     model = copy.deepcopy(model).to(where)
     start = params_of(model)
-    held = clients_of(data, inputs=inputs, clients=clients, samples=samples, seed=seed)
+    tokens = model if isinstance(model, TokenModel) else None
+    held = clients_of(
+        data, inputs=inputs, clients=clients, samples=samples, seed=seed, tokens=tokens
+    )
     late = _slow(slow, conversions, len(held))
     _try_model(model, start, local, inputs)
     like = next(iter(start.values()))
@@ -104,7 +109,7 @@ def check_conversion(
         measured=tuple(
             run_trial(
                 model,
-                [Client(c.x.to(like), c.y.to(where, torch.int64)) for c in held],
+                [Client(_like(c.x, like), c.y.to(where, torch.int64)) for c in held],
                 trial,
                 {"convert": _Watched(settings, trial.versions, progress)},
                 local=local,
@@ -119,6 +124,11 @@ def check_conversion(
         thorough=settings.inversion == preset("thorough"),
         title=title,
     )
+
+
+def _like(x: Tensor, like: Tensor) -> Tensor:
+    """Return inputs on the weights' device and in their precision; token ids stay integers."""
+    return x.to(like) if x.is_floating_point() else x.to(like.device)
 
 
 def slow_clients(conversions: int) -> int:

@@ -8,11 +8,13 @@
 | hapt | [6, 128] | standardised per channel by the training part, within ±10 | last fifth |
 | extrasensory | [225] | standardised by its file, within ±20, missing values 0 | last fifth |
 | disaster | [3, 64, 64] | bytes to [0, 1] | a fifth, drawn once, stratified |
+| topics | [20] | token ids of a generated text, 221 words | generated too |
+| ag_news | [40] | token ids of the 10,000 most frequent words of the training part | as published |
 
 "Last fifth" is in time, of every class and user; no seed of a run changes any split.
 """
 
-from unstale.data import arrays, cifar, digits, disaster, idx, svhn
+from unstale.data import ag_news, arrays, cifar, digits, disaster, idx, svhn, topics
 from unstale.data.checking import Finding, check, check_one
 from unstale.data.dataset import Dataset
 from unstale.data.fetching import fetch
@@ -44,5 +46,7 @@ for _name, _source in {
     "hapt": arrays.HAPT,
     "extrasensory": arrays.EXTRASENSORY,
     "disaster": disaster.SOURCE,
+    "topics": topics.SOURCE,
+    "ag_news": ag_news.SOURCE,
 }.items():
     register(_name, _source)

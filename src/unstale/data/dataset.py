@@ -38,7 +38,7 @@ class Dataset:
     name: str
     """The name of the data set in the registry."""
     x_train: "torch.Tensor"
-    """Training inputs, float32, channels first."""
+    """Training inputs: float32, channels first; of text, int64 token ids [samples, length]."""
     y_train: "torch.Tensor"
     """Training labels, int64 in [0, number of classes)."""
     x_test: "torch.Tensor"
@@ -53,6 +53,9 @@ class Dataset:
     """Upper bound of the scaled inputs."""
     users_train: "torch.Tensor | None" = None
     """The user of each training sample (int64 from 0), if the data set has users."""
+    vocabulary: tuple[str, ...] | None = None
+    """The word of each token id, if the data set is text; None for other inputs. `low` and `high`
+    are then the first and the last id."""
 
     @property
     def num_classes(self) -> int:
@@ -71,6 +74,12 @@ class Dataset:
             raise DataError(
                 f"Data set '{self.name}' should have classes and low < high. Found "
                 f"{len(self.classes)} classes, low {self.low}, high {self.high}."
+            )
+        words = self.vocabulary
+        if words is not None and (self.low, self.high) != (0, len(words) - 1):
+            raise DataError(
+                f"Data set '{self.name}' should have token ids from 0 to {len(words) - 1}, one for "
+                f"each word of its vocabulary. Found low {self.low} and high {self.high}."
             )
         self._check_part("train", self.x_train, self.y_train)
         self._check_part("test", self.x_test, self.y_test)
@@ -93,9 +102,11 @@ class Dataset:
         import torch
 
         what = f"The {part} part of data set '{self.name}'"
-        if x.dtype != torch.float32 or y.dtype != torch.int64:
+        expected = torch.float32 if self.vocabulary is None else torch.int64
+        if x.dtype != expected or y.dtype != torch.int64:
             raise DataError(
-                f"{what} should hold float32 inputs and int64 labels. Found {x.dtype}, {y.dtype}."
+                f"{what} should hold {str(expected).removeprefix('torch.')} inputs and int64 "
+                f"labels. Found {x.dtype}, {y.dtype}."
             )
         if x.ndim < 2 or y.ndim != 1 or len(x) != len(y) or len(y) == 0:
             raise DataError(

@@ -7,14 +7,16 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from unstale import data, models
 from unstale.check import ConversionCheck, check_conversion
-from unstale.check.clients import Examples, random_examples
+from unstale.check.clients import Examples, random_examples, random_tokens
 from unstale.check.conversion import Progress, slow_clients
 from unstale.errors import ConfigError, UnknownNameError
 from unstale.experiment.config import ExperimentConfig
-from unstale.inversion import InputSpec
+from unstale.experiment.prepare import inputs_of, model_for
+from unstale.inversion import InputSpec, embedded_inputs
 from unstale.methods import Convert, Method
 from unstale.seeding import derive
 from unstale.sim import Scenario
@@ -74,20 +76,16 @@ def check_experiment(
     seed = config.seeds[0] if seed is None else seed
     if isinstance(random_inputs, InputSpec):
         inputs, chosen = random_inputs, _without_data(config, random_inputs.classes, seed)
+        model = _model(config, inputs, seed)
+        if models.takes_tokens(config.model):
+            inputs = embedded_inputs(model, inputs.shape, inputs.classes)
     else:
         dataset = data.load(config.data, data_root)
-        inputs = InputSpec(dataset.input_shape, dataset.num_classes, dataset.low, dataset.high)
+        model = model_for(config, dataset, seed)
+        inputs = inputs_of(model, dataset)
         if random_inputs:
-            x, _ = random_examples(inputs, dataset.y_train, seed)
-            dataset = replace(dataset, x_train=x)
+            dataset = replace(dataset, x_train=_random_inputs(dataset, inputs, seed))
         chosen = _of_scenario(Scenario(config.scenario, dataset, seed), clients, conversions)
-    model = models.build(
-        config.model,
-        inputs.shape,
-        inputs.classes,
-        seed=derive(seed, "model"),
-        **config.model_settings,
-    )
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(config.threads or threads)
@@ -109,6 +107,21 @@ def check_experiment(
     finally:
         torch.set_num_threads(threads)
     return replace(found, random_data=bool(random_inputs))
+
+
+def _model(config: ExperimentConfig, inputs: InputSpec, seed: int) -> nn.Module:
+    """Return the model for inputs of this shape, without their data set."""
+    seed = derive(seed, "model")
+    settings = config.model_settings
+    return models.build(config.model, inputs.shape, inputs.classes, seed=seed, **settings)
+
+
+def _random_inputs(dataset: data.Dataset, inputs: InputSpec, seed: int) -> Tensor:
+    """Return random inputs of the same classes: token ids for text."""
+    if dataset.vocabulary is None:
+        return random_examples(inputs, dataset.y_train, seed)[0]
+    words, shape = len(dataset.vocabulary), dataset.input_shape
+    return random_tokens(words, shape, dataset.y_train, dataset.num_classes, seed)
 
 
 def _method(config: ExperimentConfig, label: str | None) -> Method | None:

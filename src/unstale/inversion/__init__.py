@@ -10,6 +10,7 @@ from unstale.inversion.convert import (
     estimate_many,
     estimate_with,
 )
+from unstale.inversion.embedded import embedded_inputs
 from unstale.inversion.fit import fit_many
 from unstale.inversion.request import Conversion, Fit, Request
 from unstale.inversion.settings import Inversion, preset
@@ -25,6 +26,7 @@ __all__ = [
     "SurrogateTraining",
     "convert",
     "convert_many",
+    "embedded_inputs",
     "estimate_many",
     "estimate_with",
     "fit_many",

@@ -21,7 +21,7 @@ from unstale.inversion.target import size_fault
 from unstale.inversion.unroll import one_by_one, stacked, unroller
 from unstale.params import Params, flatten
 from unstale.training.local import LocalSpec
-from unstale.training.model_checks import trainable_names
+from unstale.training.token_models import embedding_names, surrogate_names
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -169,6 +169,11 @@ def estimate_with(
             with_residual(estimate, part, requests[i].delta)
             for estimate, part, (i, _) in zip(estimates, explained, fitted, strict=True)
         ]
+    else:
+        estimates = [
+            with_stale_embedding(model, estimate, requests[i].delta)
+            for estimate, (i, _) in zip(estimates, fitted, strict=True)
+        ]
     seconds = (time.perf_counter() - began) / max(sum(map(len, batches)), 1)
     parts = explained if settings.residual else [None] * len(fitted)
     for (i, _), estimate, part in zip(fitted, estimates, parts, strict=True):
@@ -237,11 +242,20 @@ def with_residual(estimate: Params, fitted: Params, delta: Params) -> dict[str, 
     return {n: e + share * (delta[n].to(e) - fitted[n]) for n, e in estimate.items()}
 
 
+def with_stale_embedding(model: nn.Module, estimate: Params, delta: Params) -> dict[str, Tensor]:
+    """Return the estimate with the stale change of a token embedding, which no surrogate trains.
+
+    `with_residual` does this too, scaled by its β: all of that change is unexplained.
+    """
+    stale = {name: delta[name].to(estimate[name]) for name in embedding_names(model)}
+    return {**estimate, **stale}
+
+
 def _trained(
     model: nn.Module, starts: Sequence[Params], surrogates: Sequence[Surrogate], local: LocalSpec
 ) -> list[dict[str, Tensor]]:
     """Return the change by training every surrogate from its start."""
-    names = trainable_names(model)
+    names = surrogate_names(model)
     count = len(starts)
     like = starts[0][names[0]]
     x = torch.stack([s.x for s in surrogates]).to(like)

@@ -14,14 +14,14 @@ from torch import nn
 from unstale.errors import ConfigError
 from unstale.inversion.cold_start import cold_starts, solve_cold
 from unstale.inversion.objective import terms_of
-from unstale.inversion.request import Fit, Request, check_requests
+from unstale.inversion.request import Fit, Request, Sent, check_requests
 from unstale.inversion.settings import Inversion
 from unstale.inversion.solver import Result, solve
 from unstale.inversion.surrogate import InputSpec, Surrogate, warmed
 from unstale.inversion.target import Target, size_fault, target_of
 from unstale.params import Params
 from unstale.training.local import LocalSpec, local_update
-from unstale.training.model_checks import trainable_names
+from unstale.training.token_models import surrogate_names, without_embedding
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,14 +60,17 @@ def fit_many(
     is repeated as a cold one, and the better of the two is returned.
     """
     check_requests(model, requests)
-    names = trainable_names(model)
+    names = surrogate_names(model)
     jobs: list[_Job] = []
     fits: dict[int, Fit] = {}
     for index, request in enumerate(requests):
-        if fault := size_fault(request.delta, request.base):
+        if fault := _fault(model, (request.base, request.delta)):
             fits[index] = Fit(None, math.nan, (), 0.0, reason=f"the update is {fault}")
         else:
-            jobs.append(_prepare(index, request, names, local, inputs, settings))
+            # Of the past only what can be fitted.
+            past = [sent for sent in request.past if _fault(model, sent) is None]
+            known = replace(request, past=past)
+            jobs.append(_prepare(index, known, names, local, inputs, settings))
     if jobs:
         first = jobs[0]
         _try_model(model, first.targets[0].base, first.starts[0], first.local, inputs)
@@ -101,6 +104,12 @@ def _try_model(
         ) from error
 
 
+def _fault(model: nn.Module, sent: Sent) -> str | None:
+    """Return why an update cannot be fitted, or None; only what surrogates train counts."""
+    base, delta = (without_embedding(model, params) for params in sent)
+    return size_fault(delta, base)
+
+
 def _prepare(
     index: int,
     request: Request,
@@ -109,10 +118,8 @@ def _prepare(
     inputs: InputSpec,
     settings: Inversion,
 ) -> _Job:
-    # Of the past only what can be fitted; the newest update is the last target.
-    past = [sent for sent in request.past if size_fault(sent[1], sent[0]) is None]
-    earlier = past[-(settings.history - 1) :] if settings.history > 1 else []
-    sent = [*earlier, (request.base, request.delta)]
+    earlier = request.past[-(settings.history - 1) :] if settings.history > 1 else []
+    sent = [*earlier, (request.base, request.delta)]  # the newest update is the last target
     anew = cold_starts(request, inputs, settings)
     warm = request.warm is not None and request.warm.fits(inputs)
     starts = [warmed(request.warm, anew[0])] if request.warm is not None and warm else anew

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from unstale.params import Params
 from unstale.training.local import GradientFn, LocalSpec, local_update, loss_gradient
 from unstale.training.losses import resolve_loss
-from unstale.training.model_checks import trainable_names
+from unstale.training.token_models import surrogate_names
 from unstale.training.vectorised import StackedClients, StackedTraining, ordered_batches
 
 # Measured on a CPU: plain autograd is the faster below this many trainings, and from this
@@ -87,7 +87,7 @@ class _OneByOne:
 
     def __init__(self, model: nn.Module, local: LocalSpec) -> None:
         self.local = local
-        self.names = trainable_names(model)
+        self.names = surrogate_names(model)
         self._model = model
 
     def __call__(self, trainings: StackedClients) -> Tensor:
@@ -121,8 +121,8 @@ class _Batched:
 
     def __init__(self, model: nn.Module, local: LocalSpec) -> None:
         self.local = local
-        self.names = trainable_names(model)
-        self._training = StackedTraining(model, local)
+        self.names = surrogate_names(model)
+        self._training = StackedTraining(model, local, names=self.names)
 
     def __call__(self, trainings: StackedClients) -> Tensor:
         return flat_change(self._training(trainings), trainings.weights, self.names)

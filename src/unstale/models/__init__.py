@@ -5,10 +5,10 @@ None has BatchNorm or dropout: the output depends on weights and input only, so 
 of clients with ``vmap``.
 """
 
-from unstale.models import cnn1d, dense, lenet, resnet
-from unstale.models.registry import build, names, register
+from unstale.models import cnn1d, dense, lenet, resnet, text_cnn
+from unstale.models.registry import build, names, register, takes_tokens
 
-__all__ = ["build", "names", "register"]
+__all__ = ["build", "names", "register", "takes_tokens"]
 
 for _name, _builder in {
     "digits": dense.digits,
@@ -16,5 +16,6 @@ for _name, _builder in {
     "resnet18": resnet.resnet18,
     "mlp": dense.mlp,
     "cnn1d": cnn1d.cnn1d,
+    "text_cnn": text_cnn.text_cnn,
 }.items():
     register(_name, _builder)

@@ -100,6 +100,18 @@ def build(
         return builder(shape, num_classes, **settings)
 
 
+def takes_tokens(name: str) -> bool:
+    """Tell whether a model's inputs are token ids: whether it has a setting `vocabulary`.
+
+    Example:
+        >>> takes_tokens("text_cnn"), takes_tokens("lenet")
+        (True, False)
+    """
+    if name not in BUILDERS:
+        raise UnknownNameError("The model", name, BUILDERS)
+    return "vocabulary" in inspect.signature(BUILDERS[name]).parameters
+
+
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 

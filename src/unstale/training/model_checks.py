@@ -39,6 +39,14 @@ def model_faults(model: nn.Module) -> list[str]:
             and float(getattr(module, "dropout", 0.0)) > 0
         ):
             faults.append(f"{where} has dropout={module.dropout}. Set it to 0.")
+        if isinstance(module, nn.Embedding | nn.EmbeddingBag):
+            if module.max_norm is not None:
+                faults.append(
+                    f"{where} shortens its weights in the forward pass, by max_norm="
+                    f"{module.max_norm}. Set it to None."
+                )
+            if module.sparse:
+                faults.append(f"{where} has sparse gradients. Set sparse=False.")
     for name, p in model.named_parameters():
         if isinstance(p, UninitializedParameter):
             faults.append(f"Parameter `{name}` has no shape yet. Run one forward pass first.")

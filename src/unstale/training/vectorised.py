@@ -52,6 +52,7 @@ class StackedTraining:
         spec: The recipe.
         on_streams: Whether each client's gradients are taken on a CUDA stream of its own,
             instead of all at once by `vmap`.
+        names: The parameters that are trained; by default all that require a gradient.
 
     Example:
         >>> model = nn.Linear(2, 2)
@@ -61,9 +62,16 @@ class StackedTraining:
         tensor([ 0.0500, -0.0500])
     """
 
-    def __init__(self, model: nn.Module, spec: LocalSpec, *, on_streams: bool = False) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        spec: LocalSpec,
+        *,
+        on_streams: bool = False,
+        names: tuple[str, ...] | None = None,
+    ) -> None:
         self._spec = spec
-        self._names = trainable_names(model)
+        self._names = trainable_names(model) if names is None else names
         loss_fn = resolve_loss(spec.loss)
 
         def loss(trained: Params, fixed: Params, buffers: Params, x: Tensor, y: Tensor) -> Tensor:

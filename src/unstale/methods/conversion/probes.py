@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from unstale.inversion import Fit, Inversion, Request, Surrogate, SurrogateTraining
-from unstale.inversion.convert import with_residual
+from unstale.inversion.convert import with_residual, with_stale_embedding
 from unstale.inversion.target import size_fault
 from unstale.methods.conversion import candidates
 from unstale.methods.conversion.calibration import pair_of, vector_of
@@ -197,6 +197,8 @@ def _compared(
                 change = found[client, name]
                 if "explained" in of:
                     change = with_residual(change, of["explained"], stale)
+                elif view.tools.model is not None:
+                    change = with_stale_embedding(view.tools.model, change, stale)
                 grown = max_growth and not norm(change) <= max_growth * norm(stale)
                 estimate = stale if grown or size_fault(change, view.params) else change
             pair = pair_of(
