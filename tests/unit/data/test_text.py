@@ -1,5 +1,7 @@
 """Text as token ids: the tokenizer, the generated corpus, and the files of AG News."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -95,7 +97,7 @@ def test_topics_share_words_and_differ_in_what_follows_what():
     shares = topics.word_shares()
     assert np.allclose(shares.sum(1), 1)
     pairs = [
-        {(int(a), int(b)) for a, b in zip(t[:-1], t[1:], strict=True) if a and b}
+        {(int(a), int(b)) for a, b in pairwise(t) if a and b}
         for t in (x[labels == c].reshape(-1) for c in range(2))
     ]
     words = [{int(w) for w in x[labels == c].reshape(-1)} for c in range(2)]
