@@ -15,8 +15,9 @@
 
 from unstale.data import arrays, blended, cifar, digits, disaster, idx, svhn
 from unstale.data.checking import Finding, check, check_one
-from unstale.data.dataset import Dataset
+from unstale.data.dataset import Dataset, Look
 from unstale.data.fetching import fetch
+from unstale.data.looks import join_looks
 from unstale.data.registry import load, names, register
 from unstale.data.roots import data_roots
 from unstale.data.source import Derived, Download, Layout, Source
@@ -27,17 +28,19 @@ __all__ = [
     "Download",
     "Finding",
     "Layout",
+    "Look",
     "Source",
     "check",
     "check_one",
     "data_roots",
     "fetch",
+    "join_looks",
     "load",
     "names",
     "register",
 ]
 
-for _name, _source in {
+_SOURCES: dict[str, Source | Derived] = {
     "digits": digits.SOURCE,
     "mnist": idx.MNIST,
     "fashion_mnist": idx.FASHION_MNIST,
@@ -48,5 +51,6 @@ for _name, _source in {
     "disaster": disaster.SOURCE,
     "blended_mnist": blended.BLENDED_MNIST,
     "grey_svhn": blended.GREY_SVHN,
-}.items():
+}
+for _name, _source in _SOURCES.items():
     register(_name, _source)

@@ -91,11 +91,14 @@ def check_one(name: str, root: str | Path | None = None) -> Finding:
 
 def _check_parts(name: str, source: Derived, root: str | Path | None) -> Finding:
     """Return the worst of the findings about the data sets that one is made from."""
-    worst = max((check_one(part, root) for part in source.of), key=lambda f: _WORSE[f.status])
-    detail = f"{source.summary}."
-    if worst.status not in ("verified", "embedded"):
-        detail += f" '{worst.name}' is {worst.status}: {worst.detail}"
-    return Finding(name, worst.status, worst.where, detail)
+    parts = [check_one(part, root) for part in source.of]
+    worst = max(parts, key=lambda part: _WORSE[part.status])
+    faults = [
+        f"'{part.name}' is {part.status}: {part.detail}"
+        for part in parts
+        if _WORSE[part.status] > 1
+    ]
+    return Finding(name, worst.status, worst.where, " ".join([f"{source.summary}.", *faults]))
 
 
 def _differing(found: Found) -> list[str]:
