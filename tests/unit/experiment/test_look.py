@@ -25,7 +25,7 @@ def table(_clouds, table, monkeypatch):
     table |= {
         "seeds": [0],
         "methods": ["unweighted"],
-        "drift": {"kind": "look", "to": "mirrored", "per_round": 1.5},
+        "drift": {"kind": "look", "to": "mirrored", "per_round": 0.5},
     }
     return table
 
@@ -44,16 +44,14 @@ def test_a_run_says_what_it_was_tested_on(run_tiny, tmp_path):
 
 
 def test_what_is_tested_on_changes_the_figures_but_not_the_training(run_tiny, table):
-    accuracy = {}
+    losses, weights = set(), set()
     for test in ("clients", "old", "new"):
         table["drift"]["test"] = test
         folder = run_tiny(test)
-        found = folder.read_json(folder.path / "summary.json")["methods"]["unweighted"]
-        accuracy[test] = found["accuracy"]
-        final = (folder.checkpoints_path("unweighted", 0) / "final.safetensors").read_bytes()
-        accuracy.setdefault("weights", final)
-        assert accuracy["weights"] == final
-    assert len({accuracy[test] for test in ("clients", "old", "new")}) == 3
+        losses.add(lines_of(folder)[-1]["loss"])
+        final = folder.checkpoints_path("unweighted", 0) / "final.safetensors"
+        weights.add(final.read_bytes())
+    assert (len(losses), len(weights)) == (3, 1)
 
 
 def test_a_resumed_run_goes_on_with_the_same_data(run_tiny, recorder):
