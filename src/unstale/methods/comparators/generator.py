@@ -68,7 +68,7 @@ class DataFreeGenerator:
     tv: float = 0.1
     """Weight of the total variation: the mean difference between neighbours, as a share of the
     range."""
-    l2: float = 0.01
+    l2: float = 3.0
     """Weight of the mean square of inputs, as a share of their range."""
     surrogate: SurrogateData = field(default_factory=SurrogateData)
     """Number and labels of the samples, and what becomes of them."""
