@@ -12,6 +12,7 @@ with what the client really computes today, by cosine distance and relative L1 e
 import argparse
 import dataclasses
 import math
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -149,22 +150,17 @@ def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=numbers, default=[10, 11, 12])
     parser.add_argument("--ways", default="main", choices=("main", "all"))
     parser.add_argument("--slow", type=int, default=3, help="late clients")
-    parser.add_argument("--begin", type=int, default=20, help="version of their first update")
+    parser.add_argument("--begin", type=int, default=10, help="version of their first update")
     parser.add_argument("--arrivals", type=int, default=4, help="updates of each of them")
-    parser.add_argument("--every", type=int, default=10, help="versions between two of them")
+    parser.add_argument("--every", type=int, default=5, help="versions between two of them")
     parser.add_argument("--iterations", type=int, help="of every fit; else the defaults")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path)
-    if "--smoke" in (words := list(words) if words is not None else _words()):
+    words = sys.argv[1:] if words is None else words
+    if "--smoke" in words:
         small = {"seeds": [0], "tau": [3], "slow": 1, "begin": 2, "arrivals": 2, "every": 2}
         parser.set_defaults(**small, iterations=5, scenario="one_class")
     return parser.parse_args(words)
-
-
-def _words() -> list[str]:
-    import sys
-
-    return sys.argv[1:]
 
 
 def main() -> None:
