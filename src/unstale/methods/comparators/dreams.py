@@ -2,13 +2,13 @@ r"""Dreams: inputs optimised until the client's model classifies them as wanted.
 
 Starting from noise, inputs x for labels y are found by gradient descent on
 
-$$ \ell\bigl(f(x;\, w_{t-\tau} + \Delta),\, y\bigr) + \alpha_{tv}\,TV(x)
-   + \alpha_{l2}\,\overline{x^2} $$
+$$ L(f(x; w_{t-\tau} + \Delta), y) + \alpha_T\,T(x) + \alpha_2\,\lVert x \rVert^2 $$
 
-where $f(\cdot;\, w_{t-\tau} + \Delta)$ is the client's model, which the server knows, and ℓ the
-loss of its recipe. DeepInversion adds the distance to the statistics of BatchNorm layers, which
-models here do not have; what is left is its image prior, and DeepDream. In each iteration images
-are shifted by a few positions, so that no single pixel decides.
+where $f(x; w_{t-\tau} + \Delta)$ is the client's model, which the server knows, L the loss of its
+recipe, T the total variation and the last term a mean square. DeepInversion adds the distance to
+the statistics of BatchNorm layers, which models here do not have; what is left is its image
+prior, as in DeepDream. DeepInversion also shifts images by a few positions in each iteration, so
+that no single pixel decides (`jitter`); on small images that did harm, so it is off.
 """
 
 from collections.abc import Sequence

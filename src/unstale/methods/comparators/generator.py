@@ -3,14 +3,14 @@ r"""A generator without data: a small network that makes inputs from noise and a
 It is trained against the client's model, which the server knows. With inputs x = G(z, y) for
 noise z and labels y it minimises
 
-$$ \ell\bigl(f(x;\, w_{t-\tau} + \Delta),\, y\bigr)
-   + \alpha_d \exp\Bigl(-\frac{1}{n^2}\sum_{i,j} d(x_i, x_j)\,\lVert z_i - z_j\rVert\Bigr)
-   + \alpha_{tv}\,TV(x) + \alpha_{l2}\,\overline{x^2} $$
+$$ L(f(x; w_{t-\tau} + \Delta), y) + \alpha_D\,e^{-D} + \alpha_T\,T(x)
+   + \alpha_2\,\lVert x \rVert^2, \qquad
+   D = \frac{1}{n^2} \sum_{i,j} d(x_i, x_j)\,\lVert z_i - z_j \rVert $$
 
-where ℓ is the loss of the client's recipe. The second term makes inputs diverse, as FedGen's.
-Labels are given, so DAFL's entropy of the predictions, which balances classes, is not needed.
-DAFL's term on the activations before the last layer is left out: it would have to know the
-layers of the model.
+where L is the loss of the client's recipe, T the total variation, the last term a mean square,
+and d the mean absolute difference. The term with D makes inputs diverse, as FedGen's. Labels are
+given, so DAFL's entropy of the predictions, which balances classes, is not needed. DAFL's term on
+the activations before the last layer is left out: it would have to know the layers of the model.
 """
 
 import math

@@ -12,9 +12,10 @@ from unstale.inversion.objective import total_variation
 
 
 def image_prior(x: Tensor, inputs: InputSpec, tv: float, l2: float) -> Tensor:
-    r"""Return $\alpha_{tv}\,TV(u) + \alpha_{l2}\,\overline{u^2}$ for inputs u in units.
+    r"""Return $\alpha_T\,T(u) + \alpha_2\,\lVert u \rVert^2$ for inputs u in units.
 
-    TV is the mean absolute difference between neighbours; features have none.
+    T is the total variation, the mean absolute difference between neighbours (features have
+    none); the second term is a mean over all entries.
 
     Example:
         >>> x = torch.tensor([[[0.0, 1.0, 1.0]]])
@@ -28,7 +29,7 @@ def image_prior(x: Tensor, inputs: InputSpec, tv: float, l2: float) -> Tensor:
 def likeness(x: Tensor, noise: Tensor, unit: float) -> Tensor:
     r"""Return how alike inputs are that come from different noise, from 0 to 1.
 
-    $$ \exp\Bigl(-\frac{1}{n^2}\sum_{i,j} d(x_i, x_j)\,\lVert z_i - z_j\rVert\Bigr) $$
+    $$ e^{-D}, \qquad D = \frac{1}{n^2} \sum_{i,j} d(x_i, x_j)\,\lVert z_i - z_j \rVert $$
 
     where d is the mean absolute difference in units of the inputs' range, and z the noise. It
     is 1 where all inputs are the same: a generator that minimises it has to be diverse.
