@@ -9,12 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unstale import data, models
+from unstale import models
 from unstale.check import ConversionCheck, check_conversion
 from unstale.check.clients import Examples, random_examples, random_tokens
 from unstale.check.conversion import Progress, slow_clients
 from unstale.errors import ConfigError, UnknownNameError
 from unstale.experiment.config import ExperimentConfig
+from unstale.experiment.load_data import load_data
 from unstale.experiment.prepare import inputs_of, model_for
 from unstale.inversion import InputSpec, embedded_inputs
 from unstale.methods import Convert, Method
@@ -80,7 +81,7 @@ def check_experiment(
         if models.takes_tokens(config.model):
             inputs = embedded_inputs(model, inputs.shape, inputs.classes)
     else:
-        dataset = data.load(config.data, data_root)
+        dataset = load_data(config, data_root)
         model = model_for(config, dataset, seed)
         inputs = inputs_of(model, dataset)
         if random_inputs:

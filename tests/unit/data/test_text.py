@@ -9,7 +9,7 @@ import torch
 from unstale import data
 from unstale.data import topics
 from unstale.data.tokens import PADDING, UNKNOWN, most_frequent, token_rows, words_of
-from unstale.errors import DataError
+from unstale.errors import ConfigError, DataError
 from unstale.seeding import numpy_generator
 
 TRAIN = (
@@ -120,3 +120,15 @@ def test_a_data_set_of_text_is_checked():
         make(x + 1, 2.0)
     with pytest.raises(DataError, match="float32 inputs"):
         data.Dataset("own", x, y, x, y, ("c", "d"), 0.0, 2.0)
+
+
+def test_two_looks_of_text_share_their_words():
+    x, y = torch.tensor([[0, 1], [1, 2]]), torch.tensor([0, 1])
+
+    def make(words):
+        return data.Dataset("own", x, y, x, y, ("c", "d"), 0.0, 2.0, vocabulary=words)
+
+    old, other = make(("<pad>", "a", "b")), make(("<pad>", "b", "a"))
+    assert data.join_looks(old, old).vocabulary == old.vocabulary
+    with pytest.raises(ConfigError, match="of the same words"):
+        data.join_looks(old, other)
