@@ -13,6 +13,7 @@ from unstale import models
 from unstale.check import ConversionCheck, check_conversion
 from unstale.check.clients import Examples, random_examples, random_tokens
 from unstale.check.conversion import Progress, slow_clients
+from unstale.data import Dataset
 from unstale.errors import ConfigError, UnknownNameError
 from unstale.experiment.config import ExperimentConfig
 from unstale.experiment.load_data import load_data
@@ -117,7 +118,7 @@ def _model(config: ExperimentConfig, inputs: InputSpec, seed: int) -> nn.Module:
     return models.build(config.model, inputs.shape, inputs.classes, seed=seed, **settings)
 
 
-def _random_inputs(dataset: data.Dataset, inputs: InputSpec, seed: int) -> Tensor:
+def _random_inputs(dataset: Dataset, inputs: InputSpec, seed: int) -> Tensor:
     """Return random inputs of the same classes: token ids for text."""
     if dataset.vocabulary is None:
         return random_examples(inputs, dataset.y_train, seed)[0]
