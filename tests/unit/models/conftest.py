@@ -60,7 +60,9 @@ def batch_norm_net():
         model = Reference(widths, classes, *STEMS[stem]).double().eval()
         with torch.no_grad():
             for name, value in model.state_dict().items():
-                if name.endswith(("running_var", "bn1.weight", "bn2.weight", "downsample.1.weight")):
+                if name.endswith(
+                    ("running_var", "bn1.weight", "bn2.weight", "downsample.1.weight")
+                ):
                     value.copy_(0.5 + torch.rand(value.shape, generator=rng))
                 elif value.is_floating_point():
                     value.copy_(0.3 * torch.randn(value.shape, generator=rng))

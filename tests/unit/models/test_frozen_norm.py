@@ -113,7 +113,8 @@ def test_updates_of_a_network_with_frozen_parts_are_converted(batch_norm_net, tm
     true = us.local_update(model, current, x, late, local)
     found = convert(
         model, base=base, current=current, delta=stale, local=local, num_examples=6,
-        inputs=InputSpec((3, 8, 8), 3, 0.0, 1.0), settings=Inversion(iterations=60),
+        inputs=InputSpec((3, 8, 8), 3, 0.0, 1.0),
+        settings=Inversion(start="classes", iterations=25),
     )  # fmt: skip
     assert found.ok, found.reason
     frozen = [n for n, p in model.named_parameters() if not p.requires_grad]
