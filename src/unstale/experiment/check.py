@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from unstale import models
 from unstale.check import ConversionCheck, check_conversion
@@ -17,10 +17,10 @@ from unstale.data import Dataset
 from unstale.errors import ConfigError, UnknownNameError
 from unstale.experiment.config import ExperimentConfig
 from unstale.experiment.load_data import load_data
-from unstale.experiment.prepare import inputs_of, model_for
+from unstale.experiment.model import build_model, model_for
+from unstale.experiment.prepare import inputs_of
 from unstale.inversion import InputSpec, embedded_inputs
 from unstale.methods import Convert, Method
-from unstale.seeding import derive
 from unstale.sim import Scenario
 
 # Where the latency of an experiment makes nobody late.
@@ -67,7 +67,7 @@ def check_experiment(
         random_inputs: True replaces inputs by random ones and keeps their classes; an
             `InputSpec` makes random data without reading any.
         device: The torch device.
-        data_root: The folder of data sets; see `unstale.data.data_roots`.
+        data_root: The folder of data sets and weights; see `unstale.data.data_roots`.
         progress: Called after each version.
 
     Raises:
@@ -78,12 +78,12 @@ def check_experiment(
     seed = config.seeds[0] if seed is None else seed
     if isinstance(random_inputs, InputSpec):
         inputs, chosen = random_inputs, _without_data(config, random_inputs.classes, seed)
-        model = _model(config, inputs, seed)
+        model, _ = build_model(config, inputs.shape, inputs.classes, seed, data_root)
         if models.takes_tokens(config.model):
             inputs = embedded_inputs(model, inputs.shape, inputs.classes)
     else:
         dataset = load_data(config, data_root)
-        model = model_for(config, dataset, seed)
+        model, _ = model_for(config, dataset, seed, data_root)
         inputs = inputs_of(model, dataset)
         if random_inputs:
             dataset = replace(dataset, x_train=_random_inputs(dataset, inputs, seed))
@@ -109,13 +109,6 @@ def check_experiment(
     finally:
         torch.set_num_threads(threads)
     return replace(found, random_data=bool(random_inputs))
-
-
-def _model(config: ExperimentConfig, inputs: InputSpec, seed: int) -> nn.Module:
-    """Return the model for inputs of this shape, without their data set."""
-    seed = derive(seed, "model")
-    settings = config.model_settings
-    return models.build(config.model, inputs.shape, inputs.classes, seed=seed, **settings)
 
 
 def _random_inputs(dataset: Dataset, inputs: InputSpec, seed: int) -> Tensor:
