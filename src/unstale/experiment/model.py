@@ -40,12 +40,13 @@ def build_model(
     Raises:
         ConfigError: If the model, its weights or a part to freeze is wrong.
     """
+    tokens = {} if words is None else {"vocabulary": words}
     model = models.build(
         config.model,
         input_shape,
         num_classes,
         seed=derive(seed, "model"),
-        **({} if words is None else {"vocabulary": words}) | config.model_settings,
+        **{**tokens, **config.model_settings},
     )
     loaded = None
     if config.weights is not None:

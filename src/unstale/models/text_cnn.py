@@ -8,7 +8,6 @@ from unstale.models.registry import check_counts, check_shape
 
 PADDING = 0
 """The token id that fills texts up to one length; its vector is zero and stays so."""
-EMBEDDINGS = ("trained", "frozen")
 POOLINGS = ("mean", "max")
 
 
@@ -50,7 +49,6 @@ def text_cnn(
     channels: int = 64,
     window: int = 3,
     pooling: str = "mean",
-    embedding: str = "trained",
 ) -> nn.Module:
     """Build a `TextCnn`.
 
@@ -63,8 +61,6 @@ def text_cnn(
         window: Number of words that the convolution sees at once.
         pooling: What is taken over all places of a text: the `mean`, or the `max`, which learns
             faster but is harder to invert, since few places have a gradient.
-        embedding: Whether clients train the words' vectors (`trained`), or these stay as they
-            were drawn (`frozen`).
     """
     check_counts("dim, channels and window of model 'text_cnn'", [dim, channels, window])
     fits = len(input_shape) == 1 and input_shape[0] >= window
@@ -74,14 +70,9 @@ def text_cnn(
             "vocabulary of model 'text_cnn' should be the number of token ids, 2 or more. Found "
             f"{vocabulary!r}. Choose a data set of text, or give it."
         )
-    for name, value, known in (
-        ("pooling", pooling, POOLINGS),
-        ("embedding", embedding, EMBEDDINGS),
-    ):
-        if value not in known:
-            raise ConfigError(
-                f"{name} of model 'text_cnn' should be one of: {', '.join(known)}. Found {value!r}."
-            )
-    model = TextCnn(vocabulary, num_classes, dim, channels, window, pooling)
-    model.token_embedding.weight.requires_grad_(embedding == "trained")
-    return model
+    if pooling not in POOLINGS:
+        raise ConfigError(
+            f"pooling of model 'text_cnn' should be one of: {', '.join(POOLINGS)}. "
+            f"Found {pooling!r}."
+        )
+    return TextCnn(vocabulary, num_classes, dim, channels, window, pooling)

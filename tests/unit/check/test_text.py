@@ -24,10 +24,11 @@ def text_model(dataset, **settings):
     return model, embedded_inputs(model, shape, classes)
 
 
-@pytest.mark.parametrize("embedding", ["trained", "frozen"])
-def test_conversions_on_the_generated_corpus_help(embedding):
+@pytest.mark.parametrize("frozen", [(), ("token_embedding",)], ids=["trained", "frozen"])
+def test_conversions_on_the_generated_corpus_help(frozen):
     dataset = data.load("topics")
-    model, inputs = text_model(dataset, embedding=embedding, dim=12, channels=16)
+    model, inputs = text_model(dataset, dim=12, channels=16)
+    models.freeze(model, frozen)
     places = torch.arange(24)  # of one topic each: every sixth text is of the same
     clients = [
         Client(dataset.x_train[at], dataset.y_train[at])

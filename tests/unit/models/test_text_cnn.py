@@ -28,11 +28,6 @@ def test_the_two_poolings_differ():
     assert not torch.equal(build(pooling="mean")(X), build(pooling="max")(X))
 
 
-def test_a_frozen_embedding_is_not_trained():
-    assert not build(embedding="frozen").token_embedding.weight.requires_grad
-    assert build().token_embedding.weight.requires_grad
-
-
 def test_which_models_take_tokens():
     assert [name for name in models.names() if models.takes_tokens(name)] == ["text_cnn"]
 
@@ -42,7 +37,6 @@ def test_which_models_take_tokens():
     [
         ({"vocabulary": 0}, "data set of text"),
         ({"pooling": "sum"}, "mean, max. Found 'sum'"),
-        ({"embedding": "none"}, "trained, frozen"),
         ({"window": 6}, "6 or more"),
         ({"dim": 0}, "whole numbers"),
     ],
