@@ -88,8 +88,12 @@ class LiveProgress:
         self._say(
             f"{label} seed {seed} round {line.number}/{self._rounds} "
             f"accuracy {_number(shown.accuracy)} "
-            f"affected {_number(shown.affected_accuracy)}"
+            f"affected {_number(shown.affected_accuracy)}{self._line_end()}"
         )
+
+    def _line_end(self) -> str:
+        """What a plain line says besides; nothing of a run that stands alone."""
+        return ""
 
     def _say(self, text: str) -> None:
         # As it is: a title or a path may hold brackets, and a path must not be cut in two.

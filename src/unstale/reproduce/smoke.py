@@ -1,0 +1,58 @@
+"""Smoke runs: an experiment with everything that it has, but so small that it takes seconds.
+
+The same methods and kinds of clients, latencies and models run on generated data for a few
+rounds. What comes out says that an item works, and nothing about methods.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from unstale.errors import ConfigError
+from unstale.reproduce.generated import STANDS_FOR
+
+ROUNDS = 6
+SEED, TUNING_SEED = 10, 0
+_CLIENTS, _SAMPLES = 8, 12
+
+
+def smoke_settings(experiment: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that make an experiment small, by dotted key.
+
+    Args:
+        experiment: The table of its TOML file.
+
+    Raises:
+        ConfigError: If nothing takes the place of its data set.
+
+    Example:
+        >>> smoke_settings({"data": {"name": "mnist"}, "model": {"name": "lenet"}})["data.name"]
+        'smoke_images'
+    """
+    return dict(_small(experiment))
+
+
+def _small(experiment: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    name = experiment.get("data", {}).get("name")
+    if name not in STANDS_FOR:
+        raise ConfigError(
+            f"A smoke run should have generated data for '{name}'. There is none. "
+            f"Known are: {', '.join(STANDS_FOR)}."
+        )
+    yield from (("data.name", STANDS_FOR[name]), ("rounds", ROUNDS), ("threads", 1))
+    yield "evaluate.every", 2
+    if experiment.get("model", {}).get("name") == "resnet18":
+        yield from (("model.widths", [8, 8, 8, 8]), ("model.groups", 4))
+    if experiment.get("partition", {}).get("kind", "dirichlet") != "user":
+        yield from (("partition.clients", _CLIENTS), ("partition.samples", _SAMPLES))
+    if experiment.get("latency", {}).get("kind", "intertwined") == "intertwined":
+        yield from (("latency.clients", 1), ("latency.rounds", 2))
+    if experiment.get("cohort", {}).get("kind") == "sample":
+        yield from (("cohort.fast", 3), ("cohort.slow", 1))
+    methods = [one if isinstance(one, dict) else {"name": one} for one in experiment.get("methods", [])]
+    if any("tune" in one for one in methods):
+        yield from (("tuning.seeds", [TUNING_SEED]), ("tuning.budget", 1))
+    for one in methods:
+        if one.get("name") == "convert":
+            fit = f"methods.{one.get('label', 'convert')}.inversion"
+            yield from ((f"{fit}.iterations", 3), (f"{fit}.warm_iterations", 2))
+            yield from ((f"{fit}.trial_iterations", 1), (f"{fit}.warm_min_iterations", 1))
