@@ -29,7 +29,9 @@ class LiveItemProgress(LiveProgress):
         """Say what is about to run."""
         self._parts, self._left = parts, TimeLeft(rounds, self._jobs)
         total = sum(rounds.values())
-        self._say(f"{self.item.name}: {self.item.title}. {len(parts)} runs, {total:,} rounds in all")
+        self._say(
+            f"{self.item.name}: {self.item.title}. {len(parts)} runs, {total:,} rounds in all"
+        )
 
     def part(self, name: str, *, done: bool) -> None:
         """Say which run begins, or was done before."""
@@ -45,8 +47,9 @@ class LiveItemProgress(LiveProgress):
         super().advance(label, seed, line)
 
     def _line_end(self) -> str:
+        place = f"{self.item.name}, run {self._at} of {len(self._parts)}"
         left = in_words(self._left.seconds())
-        return f" ({self.item.name}, run {self._at} of {len(self._parts)}{f': {left}' if left else ''})"
+        return f" ({place}: {left})" if left else f" ({place})"
 
     def _view(self) -> Group:
         return Group(super()._view(), Text(self._line_end().strip(" ()")))

@@ -62,20 +62,20 @@ def print_tables(
     console = console or Console()
     for one in tables:
         head, *rows = one.cells()
-        entry = catalogue.entry(one.paper)
-        table = RichTable(
-            title=f"{entry.name}: {one.title}",
-            caption="smoke run on generated data: no result" if smoke else None,
-            title_justify="left",
-            caption_justify="left",
-            box=box.SIMPLE_HEAD,
-            pad_edge=False,
-        )
+        name = catalogue.entry(one.paper).name
+        _say(console, f"\n{name}: {one.title}")
+        table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for number, title in enumerate(head):
             table.add_column(title, justify="right" if number else "left")
         for row in rows:
             table.add_row(*row)
         console.print(table)
     if not tables:
-        where = f"experiments/{item.name}/README.md"
-        console.print(f"{item.name}: done. Its tables: {where}", highlight=False, soft_wrap=True)
+        _say(console, f"{item.name}: its tables are in experiments/{item.name}/README.md")
+    if smoke:
+        _say(console, f"{item.name}: smoke run on generated data, which is no result")
+
+
+def _say(console: Console, text: str) -> None:
+    # Beside a table and not in it: a title is otherwise cut to the table's width.
+    console.print(text, highlight=False, markup=False, soft_wrap=True)

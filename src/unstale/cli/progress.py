@@ -4,6 +4,7 @@ import dataclasses
 import time
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -31,7 +32,7 @@ class LiveProgress:
         self._live: Live | None = None
         self._spoke = 0.0
 
-    def __enter__(self) -> "LiveProgress":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -22,11 +22,17 @@ OUT = Path("runs") / "reproduce"
 @click.command(context_settings=HELP)
 @click.argument("name", required=False)
 @click.option("--list", "only_list", is_flag=True, help="List all with their state (the default).")
-@click.option("--smoke", is_flag=True, help="Run it in seconds, on generated data; all without NAME.")
+@click.option(
+    "--smoke", is_flag=True, help="Run it in seconds, on generated data; all without NAME."
+)
 @click.option("--table", "only_table", is_flag=True, help="Run nothing: show the kept results.")
-@click.option("--keep", is_flag=True, help="Afterwards keep what is done in experiments/NAME/results.")
+@click.option(
+    "--keep", is_flag=True, help="Afterwards keep what is done in experiments/NAME/results."
+)
 @click.option("--only", metavar="A,B", help="Only these runs of it, by name.")
-@click.option("--out", type=click.Path(path_type=Path), help=f"The folder of all runs [{OUT.as_posix()}].")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help=f"The folder of all runs [{OUT.as_posix()}]."
+)
 @click.option("--seeds", metavar="10,11,12", help="Instead of the files' seeds.")
 @click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1, …")
 @click.option("--data", "data_root", metavar="DIR", help="The data root; else UNSTALE_DATA.")
@@ -163,9 +169,7 @@ def _list(catalogue: "Catalogue", as_json: bool) -> None:
         print_list(rows)
 
 
-def _show(
-    catalogue: "Catalogue", item: "Item", options: "Options | None", as_json: bool
-) -> None:
+def _show(catalogue: "Catalogue", item: "Item", options: "Options | None", as_json: bool) -> None:
     """Show an item's tables: of the runs under way, or as they are kept."""
     from unstale.cli.item_tables import print_tables
     from unstale.reproduce import kept_places, tables_of

@@ -116,9 +116,9 @@ class Item:
     """Why the results that are kept count only in part, for instance because defaults changed."""
 
     @property
-    def results(self) -> Path:
-        """The folder of the results that are kept."""
-        return self.folder / "results"
+    def parts(self) -> tuple["PlannedRun | Script", ...]:
+        """Runs and scripts, which are the columns of its tables."""
+        return (*self.runs, *self.scripts)
 
 
 def read_item(folder: Path) -> Item:
@@ -135,21 +135,8 @@ def read_item(folder: Path) -> Item:
     scripts = tuple(_script(one, folder, where) for one in tables_at(table, "scripts", where))
     if not runs and not scripts:
         raise ConfigError(f"{where} should have [[runs]] or [[scripts]]. Found neither.")
-    names = [(one.item, one.name) for one in (*runs, *scripts)]
-    if len(set(names)) < len(names):
-        raise ConfigError(f"Names in {where} should be unique. Found {names}.")
     tables = tuple(_table(one, where) for one in tables_at(table, "tables", where))
-    known = {one.name for one in (*runs, *scripts)}
-    for one in tables:
-        across = len(one.columns or known)
-        if wrong := set(one.columns) - known:
-            raise ConfigError(f"Columns in {where} should be runs. Found {sorted(wrong)}.")
-        if bad := [row for row, paper in one.rows.items() if len(paper) not in (0, across)]:
-            raise ConfigError(
-                f"Rows of table '{one.paper}' in {where} should have {across} numbers or none. "
-                f"Found others in: {', '.join(bad)}."
-            )
-    return Item(
+    item = Item(
         folder.name,
         folder,
         get(table, "title", str, where),
@@ -159,10 +146,32 @@ def read_item(folder: Path) -> Item:
         tables,
         get(table, "older", str, where, ""),
     )
+    _check(item, where)
+    return item
+
+
+def _check(item: Item, where: str) -> None:
+    """Raise ConfigError if names are not unique, or a table does not fit the runs."""
+    names = [part.name for part in item.parts]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"Names in {where} should be unique. Found {', '.join(names)}.")
+    for one in item.tables:
+        across = len(one.columns or names)
+        if wrong := set(one.columns) - set(names):
+            raise ConfigError(f"Columns in {where} should be runs. Found {sorted(wrong)}.")
+        if bad := [row for row, paper in one.rows.items() if len(paper) not in (0, across)]:
+            raise ConfigError(
+                f"Rows of table '{one.paper}' in {where} should have {across} numbers or none. "
+                f"Found others in: {', '.join(bad)}."
+            )
 
 
 def _run(table: dict[str, Any], folder: Path, where: str) -> PlannedRun:
-    check_keys(table, {"name", "column", "experiment", "of", "tune", "set", "smoke"}, f"runs in {where}")
+    check_keys(
+        table,
+        {"name", "column", "experiment", "of", "tune", "set", "smoke"},
+        f"runs in {where}",
+    )
     if "of" in table:  # a run of another item, under its own head
         other, _, name = str(table["of"]).partition("/")
         shared = {run.name: run for run in read_item(folder.parent / other).runs}
@@ -179,7 +188,9 @@ def _run(table: dict[str, Any], folder: Path, where: str) -> PlannedRun:
     name = get(table, "name", str, where)
     experiment = folder / get(table, "experiment", str, where, "config.toml")
     if not experiment.is_file():
-        raise ConfigError(f"Run '{name}' in {where} should have an experiment file. {experiment} is none.")
+        raise ConfigError(
+            f"Run '{name}' in {where} should have an experiment file. {experiment} is none."
+        )
     return PlannedRun(
         folder.name,
         name,

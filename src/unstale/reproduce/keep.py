@@ -68,7 +68,8 @@ def _keep_file(item: Item, script: Script, file: Path) -> Path | None:
         if place.read_bytes() == content:
             return None
         raise RunError(
-            f"A result should be kept where there is none. {place} holds another one. Remove it first."
+            f"A result should be kept where there is none. {place} holds another one. "
+            "Remove it first."
         )
     require_clean(place, json.loads(content)["about"])
     write_whole(place, content)

@@ -83,7 +83,9 @@ def _oracle(key: str) -> Callable[[RunFolder], Values]:
             found[method["label"]] = per_seed = []
             for seed in config["seeds"]:
                 lines = Lines(folder.lines_path(method["label"], seed)).read()
-                late = (line.oracle.get(key) for line in lines if line.number > config["rounds"] / 2)
+                late = (
+                    line.oracle.get(key) for line in lines if line.number > config["rounds"] / 2
+                )
                 if values := [value for value in late if value is not None]:
                     per_seed.append(statistics.fmean(values))
         return found

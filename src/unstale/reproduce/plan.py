@@ -36,7 +36,7 @@ def config_of(
 def planned_rounds(config: ExperimentConfig, folder: RunFolder, *, tune: bool) -> dict[str, int]:
     """Return how many rounds each method of an experiment takes, tries of a tuning included."""
     found = {method.label: config.rounds * len(config.seeds) for method in config.methods}
-    record = tuning_of(config, folder, tune=tune)
+    record = tuning_of(config, folder, tune=tune, tuned=None)
     if record is not None:
         for label, one in record.methods.items():
             for number in range(1, len(one.tries) + 1):

@@ -68,12 +68,11 @@ def run_item(item: Item, options: Options, progress: ItemProgress) -> None:
         UnstaleError: If a setting, the data or a folder is wrong.
         RunError: If a script fails.
     """
-    parts = [*item.runs, *item.scripts]
-    names = [one.name for one in parts]
+    names = [one.name for one in item.parts]
     for name in options.only:
         if name not in names:
             raise UnknownNameError(f"A run of '{item.name}'", name, names)
-    parts = [one for one in parts if not options.only or one.name in options.only]
+    parts = [one for one in item.parts if not options.only or one.name in options.only]
     with registered() if options.smoke else nullcontext():
         configs = {
             run.name: config_of(run, smoke=options.smoke, seeds=options.seeds)

@@ -10,9 +10,18 @@ from typing import Any
 from unstale.errors import ConfigError
 from unstale.reproduce.generated import STANDS_FOR
 
-ROUNDS = 6
+ROUNDS = 3
 SEED, TUNING_SEED = 10, 0
-_CLIENTS, _SAMPLES = 8, 12
+_CLIENTS, _SAMPLES = 6, 12
+_SHORT_FITS = {
+    "inversion.iterations": 2,
+    "inversion.warm_iterations": 1,
+    "inversion.trial_iterations": 1,
+    "inversion.warm_min_iterations": 1,
+    "inversion.start": "grey",
+    "inversion.restart_loss": 0.0,
+    "calibration.probes": 1,
+}
 
 
 def smoke_settings(experiment: Mapping[str, Any]) -> dict[str, Any]:
@@ -39,20 +48,24 @@ def _small(experiment: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             f"Known are: {', '.join(STANDS_FOR)}."
         )
     yield from (("data.name", STANDS_FOR[name]), ("rounds", ROUNDS), ("threads", 1))
-    yield "evaluate.every", 2
+    yield "evaluate.every", ROUNDS
+    if "epochs" in experiment.get("local", {}):
+        yield "local.epochs", 1
     if experiment.get("model", {}).get("name") == "resnet18":
         yield from (("model.widths", [8, 8, 8, 8]), ("model.groups", 4))
     if experiment.get("partition", {}).get("kind", "dirichlet") != "user":
         yield from (("partition.clients", _CLIENTS), ("partition.samples", _SAMPLES))
     if experiment.get("latency", {}).get("kind", "intertwined") == "intertwined":
-        yield from (("latency.clients", 1), ("latency.rounds", 2))
+        yield from (("latency.clients", 1), ("latency.rounds", 1))
     if experiment.get("cohort", {}).get("kind") == "sample":
-        yield from (("cohort.fast", 3), ("cohort.slow", 1))
-    methods = [one if isinstance(one, dict) else {"name": one} for one in experiment.get("methods", [])]
+        yield from (("cohort.fast", 2), ("cohort.slow", 1))
+    methods = [
+        one if isinstance(one, dict) else {"name": one} for one in experiment.get("methods", [])
+    ]
     if any("tune" in one for one in methods):
         yield from (("tuning.seeds", [TUNING_SEED]), ("tuning.budget", 1))
     for one in methods:
         if one.get("name") == "convert":
-            fit = f"methods.{one.get('label', 'convert')}.inversion"
-            yield from ((f"{fit}.iterations", 3), (f"{fit}.warm_iterations", 2))
-            yield from ((f"{fit}.trial_iterations", 1), (f"{fit}.warm_min_iterations", 1))
+            label = one.get("label", "convert")
+            for key, value in _SHORT_FITS.items():
+                yield f"methods.{label}.{key}", value

@@ -116,11 +116,8 @@ def tables_of(item: Item, place: Place, seeds: tuple[int, ...] | None = None) ->
     return tuple(_table(item, one, place, seeds) for one in item.tables)
 
 
-def _table(
-    item: Item, spec: PaperTable, place: Place, seeds: tuple[int, ...] | None
-) -> Table:
-    parts: tuple[PlannedRun | Script, ...] = (*item.runs, *item.scripts)
-    parts = tuple(one for one in parts if not spec.columns or one.name in spec.columns)
+def _table(item: Item, spec: PaperTable, place: Place, seeds: tuple[int, ...] | None) -> Table:
+    parts = tuple(one for one in item.parts if not spec.columns or one.name in spec.columns)
     ours: dict[str, list[Figure | None]] = {row: [] for row in spec.rows}
     for part in parts:
         values: Mapping[str, list[float]] = {}

@@ -28,7 +28,9 @@ def check_keys(table: Mapping[str, Any], known: Iterable[str], where: str) -> No
             raise UnknownNameError(f"A key of {where}", key, known)
 
 
-def get(table: Mapping[str, Any], key: str, kind: type[Any], where: str, default: Any = None) -> Any:
+def get(
+    table: Mapping[str, Any], key: str, kind: type[Any], where: str, default: Any = None
+) -> Any:
     """Return a value of a table, or the default.
 
     Raises:
