@@ -42,6 +42,9 @@ def results(name: str) -> str:
             parts += [table.markdown()]
     if not parts:
         return NOTHING
+    states = {state_of(found.entry(label), item) for label in item.makes}
+    parts = [": ".join(filter(None, state)) for state in states][:1] + parts
+    parts[0] = f"State: {parts[0]}."
     return "\n\n".join([*parts, *_pictures(item), *_origins(item)])
 
 

@@ -28,6 +28,7 @@ def rounds_done(folder: Path) -> int:
     return sum(path.read_bytes().count(b"\n") for path in folder.rglob("*.jsonl"))
 
 
+@pytest.mark.slow
 def test_a_killed_item_goes_on_with_the_same_command(start, finish, tmp_path):
     words = ("reproduce", "weights", "--smoke", "--out", "out", "--json")
     process = start(*words, hold=8)
