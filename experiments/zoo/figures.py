@@ -26,7 +26,7 @@ class Result:
         """Return the mean error of a method; NaN where it was not run.
 
         Args:
-            method: A label, or `stale`.
+            method: A label, or `stale` or `again`.
             when: `first` or `run`.
             kind: `cosine`, `l1`, `l2` or `norms`.
         """
@@ -39,8 +39,9 @@ class Result:
         return self.error(method, when) / stale if stale > 0 else math.nan
 
     def methods(self) -> list[str]:
-        """Return the labels that were run, without `stale`."""
-        return [m for m in dict.fromkeys(row["method"] for row in self.rows) if m != "stale"]
+        """Return the labels that were run, without `stale` and `again`, which are no methods."""
+        found = dict.fromkeys(row["method"] for row in self.rows)
+        return [m for m in found if m not in ("stale", "again")]
 
 
 def is_when(row: Row, when: str) -> bool:

@@ -19,7 +19,9 @@ from unstale.errors import DataError
 from unstale.methods import Compensator, Stateless
 from unstale.updates import Outcome, ServerView, State, Update
 
-# One row for every method, client and arrival; `stale` is the update as it came.
+AGAIN = "again"
+# One row for every method, client and arrival; `stale` is the update as it came, `again` the
+# client's own one, trained again with other batches where it trains in batches.
 COLUMNS = (
     "method", "client", "arrival", "cosine", "l1", "l2", "norms",
     "kind", "reason", "start", "loss", "iterations", "seconds", "memory",
@@ -105,7 +107,9 @@ class Job:
             start=ready.start,
         )
         weights = sum(p.numel() for p in ready.start.values())
-        return {"weights": weights, "path": path.found, "rows": [row_of(one) for one in found]}
+        rows = [row_of(one) for one in found]
+        rows += [row for one in found if one.label == "path" for row in again_row(one)]
+        return {"weights": weights, "path": path.found, "rows": rows}
 
 
 def row_of(one: Measured) -> list[Any]:
@@ -126,6 +130,14 @@ def row_of(one: Measured) -> list[Any]:
         None if stale else number(one.seconds),
         None if stale else one.memory,
     ]
+
+
+def again_row(one: Measured) -> list[list[Any]]:
+    """Return the row of the same client trained again with other batches, if it draws any."""
+    if one.again is None:
+        return []
+    errors = [number(getattr(one.again, f.name)) for f in fields(one.again)]
+    return [[AGAIN, one.client, one.arrival, *errors, *[None] * (len(COLUMNS) - 7)]]
 
 
 def number(value: Any) -> float | None:

@@ -22,7 +22,7 @@ from unstale.data.npz import read_npz
 from unstale.errors import DataError
 from unstale.seeding import numpy_generator
 
-# Samples for training. More than any cell needs, and few enough for a file of about 40 MB.
+# Samples for training. More than any cell needs, and few enough for a file of about 60 MB.
 SIZES = {
     "digits": 1297,
     "mnist": 12000,

@@ -25,6 +25,9 @@ class Figures:
     """The mean seconds of one conversion."""
     memory: int | None
     """The peak of GPU memory in bytes; None on a CPU."""
+    again: Errors | None = None
+    """The mean distances of the clients' own updates, trained again with other batches; None where
+    clients train on all their data at once."""
 
     @property
     def ratio(self) -> float:
@@ -49,6 +52,7 @@ class Figures:
 def figures_of(measured: Sequence[Measured]) -> Figures:
     """Return the means over conversions, of which there should be at least one."""
     memory = [m.memory for m in measured if m.memory is not None]
+    again = [m.again for m in measured if m.again is not None]
     return Figures(
         conversions=len(measured),
         failed=sum(has_failed(m) for m in measured),
@@ -56,6 +60,7 @@ def figures_of(measured: Sequence[Measured]) -> Figures:
         converted=_mean([m.used for m in measured]),
         seconds=statistics.fmean(m.seconds for m in measured),
         memory=max(memory) if memory else None,
+        again=_mean(again) if again else None,
     )
 
 

@@ -130,7 +130,10 @@ class ConversionCheck:
             for kind, errors, more in (
                 ("stale", figures.stale, ("", "")),
                 ("converted", figures.converted, cost),
+                ("trained again", figures.again, ("", "")),
             ):
+                if errors is None:
+                    continue
                 values = (errors.cosine, errors.l1, errors.l2, errors.norms)
                 cells = (f"{value:.3f}" for value in values)
                 yield (f"{name}, {kind}", str(figures.conversions), *cells, *more)

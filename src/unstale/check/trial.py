@@ -9,7 +9,7 @@ does not depend on any compensator, so that all are judged on the same updates.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
@@ -100,6 +100,10 @@ class Measured:
     """The seconds of the round's compensation, divided by its late updates."""
     memory: int | None = None
     """The peak of GPU memory in the compensation; None on a CPU."""
+    again: Errors | None = None
+    """The distances of the client's own update, trained again from the same version with its
+    batches drawn anew; None where the recipe draws none. No estimate can be expected to be
+    nearer."""
 
 
 def run_trial(
@@ -143,6 +147,7 @@ def run_trial(
             Update(str(client), base, delta, len(clients[client].x))
             for client, delta in zip(trial.slow, sent.pop(base, ()), strict=False)
         ]
+        again = _again(model, trial, version, work, truth, local) if late else {}
         arrived = [*_fresh(trial, version, clients, truth), *late]
         for label, compensator in compensators.items():
             view = ServerView(
@@ -173,12 +178,32 @@ def run_trial(
                         detail=_details(notes),
                         seconds=watch.seconds / len(late),
                         memory=watch.memory,
+                        again=again.get(client),
                     )
                 )
         params = add(params, weighted_mean(truth, [float(len(c.x)) for c in clients]))
         needed = {v for v in history if v >= version + 1 - trial.staleness}
         history = {v: history[v] for v in needed}
     return found
+
+
+def _again(
+    model: nn.Module,
+    trial: Trial,
+    version: int,
+    work: Sequence[Work],
+    truth: Sequence[Params],
+    local: LocalSpec,
+) -> dict[int, Errors]:
+    """Return how far apart two trainings of a late client are that differ in their batches."""
+    drawn = [
+        i for i in trial.slow if local.batch_size is not None and local.batch_size < len(work[i].x)
+    ]
+    others = [
+        replace(work[i], generator=generator(trial.seed, "trial again", i, version)) for i in drawn
+    ]
+    deltas = train_cohort(model, others, local)
+    return {i: errors_of(delta, truth[i]) for i, delta in zip(drawn, deltas, strict=True)}
 
 
 def _fresh(

@@ -16,6 +16,8 @@ TOO_MANY_FAILED = 0.5
 HARDLY_STALE = 0.005
 # Seconds a conversion from which on a server should not wait for it.
 SLOW = 5.0
+# From this share of the stale error on, what batches change by chance is worth a sentence.
+BY_CHANCE = 0.1
 # Norms outside of these bounds are worth a sentence.
 SMALL, LARGE = 0.7, 1.4
 
@@ -51,7 +53,7 @@ def judge(
         thorough: Whether the settings were those of the preset `thorough` already.
     """
     word = _word(first, in_run)
-    said = [*_errors(first, in_run, staleness, word), *_sizes(in_run, word)]
+    said = [*_errors(first, in_run, staleness, word), *_batches(in_run), *_sizes(in_run, word)]
     said += [
         *_failures(first, in_run, reasons),
         _ADVICE[word][thorough],
@@ -155,6 +157,16 @@ def _most_common(reasons: Sequence[str]) -> str:
     """Return the commonest reason, numbers apart, as it was given first."""
     kinds = [re.sub(r"[-+.\d]+(e[-+]?\d+)?", "#", reason) for reason in reasons]
     return reasons[kinds.index(max(kinds, key=kinds.count))] if kinds else ""
+
+
+def _batches(in_run: Figures) -> Iterator[str]:
+    """Say what no conversion can do better than."""
+    if in_run.again is not None and in_run.again.cosine > BY_CHANCE * in_run.stale.cosine:
+        yield (
+            "Clients train in mini-batches: the same client's update, trained again with other "
+            f"batches, is {in_run.again.cosine:.3g} from the true one, and no estimate can be "
+            "expected to be nearer."
+        )
 
 
 def _sizes(in_run: Figures, word: Word) -> Iterator[str]:

@@ -223,3 +223,14 @@ def test_what_the_notes_say_is_kept():
 def test_a_trial_without_late_updates_is_refused(name):
     with pytest.raises(ConfigError, match=f"`{name}` should be at least 1. Found 0"):
         dataclasses.replace(TRIAL, **{name: 0})
+
+
+def test_what_batches_change_by_chance_is_measured():
+    """The same client trained again: with other batches where it draws any, else nothing."""
+    whole = run({"identity": Identity()}, local=LocalSpec(lr=0.1, steps=3))
+    assert all(m.again is None for m in whole)
+    batches = LocalSpec(lr=0.1, epochs=2, batch_size=3)
+    found = run({"identity": Identity(), "drop": Drop()}, local=batches)
+    assert all(0 < m.again.cosine < 1 for m in found)
+    apart = {(m.client, m.arrival): m.again for m in found}
+    assert len(set(apart.values())) == len(apart) == len(found) / 2, "one for all compensators"

@@ -213,3 +213,14 @@ def test_json_holds_everything_and_is_json():
     assert found["in_run"]["stale"]["cosine"] == 0.0
     assert [c["arrival"] for c in found["conversions"]] == [0, 1, 2]
     assert found["conversions"][0]["detail"] == {"loss": 0.01}
+
+
+def test_what_batches_change_by_chance_is_said():
+    rows = [measured(i, 0.2, again=errors(0.15)) for i in range(3)]
+    found = ConversionCheck(tuple(rows), staleness=20, clients=8)
+    assert "trained again with other batches, is 0.15 from the true one" in said(found)
+    assert "in a run, trained again" in str(found)
+    assert found.to_json()["in_run"]["again"]["cosine"] == pytest.approx(0.15)
+    rows = [measured(i, 0.2, again=errors(0.01)) for i in range(3)]
+    assert "again" not in said(ConversionCheck(tuple(rows), staleness=20, clients=8))
+    assert "trained again" not in str(check(0.1)), "clients that take all data at once"
