@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from unstale.reproduce import Item, kept_places, read_catalogue, state_of, tables_of
+from unstale.reproduce import Item, item_state, kept_places, read_catalogue, state_of, tables_of
 from unstale.run_folder.provenance import in_words
 
 HERE = Path(__file__).parent
@@ -42,9 +42,8 @@ def results(name: str) -> str:
             parts += [table.markdown()]
     if not parts:
         return NOTHING
-    states = {state_of(found.entry(label), item) for label in item.makes}
-    parts = [": ".join(filter(None, state)) for state in states][:1] + parts
-    parts[0] = f"State: {parts[0]}."
+    state = ": ".join(filter(None, item_state(item)))
+    parts.insert(0, f"State: {state}.")
     return "\n\n".join([*parts, *_pictures(item), *_origins(item)])
 
 

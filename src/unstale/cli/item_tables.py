@@ -7,7 +7,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from unstale.reproduce import STATES, state_of
+from unstale.reproduce import STATES, item_state, state_of
 
 if TYPE_CHECKING:
     from unstale.reproduce import Catalogue, Item, Table
@@ -33,7 +33,15 @@ def listed(catalogue: "Catalogue") -> list[dict[str, Any]]:
     return found
 
 
-def print_list(rows: Sequence[dict[str, Any]], console: Console | None = None) -> None:
+def besides(catalogue: "Catalogue") -> list[str]:
+    """Return the items that make nothing of the paper, with their state."""
+    items = (item for item in catalogue.items if not item.makes)
+    return [f"{item.name} ({item.title}; {item_state(item)[0]})" for item in items]
+
+
+def print_list(
+    rows: Sequence[dict[str, Any]], others: Sequence[str] = (), console: Console | None = None
+) -> None:
     """Print the list, and what the states in it mean."""
     console = console or Console()
     table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -47,6 +55,8 @@ def print_list(rows: Sequence[dict[str, Any]], console: Console | None = None) -
         number = sum(row["state"] == state for row in rows)
         if number:
             console.print(f"{number:3} {state}: {meaning}", highlight=False, soft_wrap=True)
+    if others:
+        _say(console, f"Not in the paper: {', '.join(others)}.")
     console.print("`unstale reproduce ITEM` runs one; with --smoke in seconds.", highlight=False)
 
 

@@ -160,13 +160,13 @@ def _keep(item: "Item", out: Path) -> None:
 
 
 def _list(catalogue: "Catalogue", as_json: bool) -> None:
-    from unstale.cli.item_tables import listed, print_list
+    from unstale.cli.item_tables import besides, listed, print_list
 
     rows = listed(catalogue)
     if as_json:
         click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
     else:
-        print_list(rows)
+        print_list(rows, besides(catalogue))
 
 
 def _show(catalogue: "Catalogue", item: "Item", options: "Options | None", as_json: bool) -> None:

@@ -7,7 +7,7 @@ from unstale.reproduce.catalogue import Catalogue, find_experiments, read_catalo
 from unstale.reproduce.items import Item, PaperTable, PlannedRun, Script
 from unstale.reproduce.keep import keep_item
 from unstale.reproduce.paper import Entry
-from unstale.reproduce.state import STATES, kept_places, state_of
+from unstale.reproduce.state import STATES, item_state, kept_places, state_of
 from unstale.reproduce.table import Table, tables_of
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Script",
     "Table",
     "find_experiments",
+    "item_state",
     "keep_item",
     "kept_places",
     "read_catalogue",

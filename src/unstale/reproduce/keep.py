@@ -73,4 +73,7 @@ def _keep_file(item: Item, script: Script, file: Path) -> Path | None:
         )
     require_clean(place, json.loads(content)["about"])
     write_whole(place, content)
+    picture = file.with_suffix(".png")
+    if picture.is_file():
+        write_whole(place.with_suffix(".png"), picture.read_bytes())
     return place

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from unstale.errors import RunError, UnknownNameError
-from unstale.run_folder import Lines, RunFolder
+from unstale.run_folder import Lines, Round, RunFolder
 
 OURS, REFERENCE = "convert", "unweighted"
 """The methods that times and improvements are compared with."""
@@ -93,6 +93,31 @@ def _oracle(key: str) -> Callable[[RunFolder], Values]:
     return of
 
 
+def _fits(pick: Callable[[Round], list[float]]) -> Callable[[RunFolder], Values]:
+    """Return a measure that is a mean over all conversions of a seed."""
+
+    def of(folder: RunFolder) -> Values:
+        config = folder.read_json(folder.config_path)
+        found: Values = {}
+        for method in config["methods"]:
+            found[method["label"]] = per_seed = []
+            for seed in config["seeds"]:
+                lines = Lines(folder.lines_path(method["label"], seed)).read()
+                if values := [value for line in lines for value in pick(line)]:
+                    per_seed.append(statistics.fmean(values))
+        return found
+
+    return of
+
+
+def _losses(line: Round) -> list[float]:
+    return [one.loss for one in line.converted if one.loss is not None]
+
+
+def _seconds(line: Round) -> list[float]:
+    return [line.seconds / line.conversions] * line.conversions if line.conversions else []
+
+
 MEASURES: dict[str, Measure] = {
     "accuracy": Measure("accuracy on all classes at the end, %", 1, _figure("accuracy")),
     "affected_accuracy": Measure(
@@ -111,6 +136,8 @@ MEASURES: dict[str, Measure] = {
     "l1_error": Measure(
         "relative L1 error of the update, second half", 3, _oracle("compensated_l1")
     ),
+    "fit_loss": Measure("loss of the fits; 1 is no fit at all", 3, _fits(_losses)),
+    "fit_seconds": Measure("seconds of a round for each conversion in it", 1, _fits(_seconds)),
 }
 """The measures of runs, by name. A table of a script has the measure `file` instead."""
 FILE = "file"

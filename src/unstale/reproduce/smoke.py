@@ -47,11 +47,14 @@ def _small(experiment: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             f"A smoke run should have generated data for '{name}'. There is none. "
             f"Known are: {', '.join(STANDS_FOR)}."
         )
-    yield from (("data.name", STANDS_FOR[name]), ("rounds", ROUNDS), ("threads", 1))
+    model = experiment.get("model", {}).get("name")
+    # LeNet needs larger images than ResNet-18 does.
+    yield "data.name", "smoke_images" if model == "lenet" else STANDS_FOR[name]
+    yield from (("rounds", ROUNDS), ("threads", 1))
     yield "evaluate.every", ROUNDS
     if "epochs" in experiment.get("local", {}):
         yield "local.epochs", 1
-    if experiment.get("model", {}).get("name") == "resnet18":
+    if model == "resnet18":
         yield from (("model.widths", [8, 8, 8, 8]), ("model.groups", 4))
     if experiment.get("partition", {}).get("kind", "dirichlet") != "user":
         yield from (("partition.clients", _CLIENTS), ("partition.samples", _SAMPLES))

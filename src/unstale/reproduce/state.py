@@ -29,8 +29,11 @@ def state_of(entry: Entry, item: Item | None) -> tuple[str, str]:
         entry: The table or figure.
         item: The item that makes it, if there is one.
     """
-    if item is None:
-        return entry.left or "not built", entry.why
+    return (entry.left or "not built", entry.why) if item is None else item_state(item)
+
+
+def item_state(item: Item) -> tuple[str, str]:
+    """Return the state of everything that an item makes, and the reason where there is one."""
     parts = [*(_run_state(item, run) for run in item.runs)]
     parts += [_script_state(item, script) for script in item.scripts]
     done = parts.count(FULL)
