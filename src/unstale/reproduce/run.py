@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from unstale.data.registry import find_source
+from unstale.data.roots import locate
 from unstale.errors import ConfigError, RunError, UnknownNameError
 from unstale.experiment import ExperimentConfig, Progress, run_experiment
 from unstale.experiment.differences import differences
@@ -66,6 +68,7 @@ def run_item(item: Item, options: Options, progress: ItemProgress) -> None:
 
     Raises:
         UnstaleError: If a setting, the data or a folder is wrong.
+        DataError: If the data of one of the runs is missing.
         RunError: If a script fails.
     """
     names = [one.name for one in item.parts]
@@ -79,12 +82,23 @@ def run_item(item: Item, options: Options, progress: ItemProgress) -> None:
             for run in parts
             if isinstance(run, PlannedRun)
         }
+        _find_data(parts, configs, options)
         progress.plan([one.name for one in parts], _rounds(parts, configs, options))
         for part in parts:
             if isinstance(part, PlannedRun):
                 _run(part, configs[part.name], options, progress)
             else:
                 _script(part, options, progress)
+
+
+def _find_data(
+    parts: Sequence[PlannedRun | Script], configs: dict[str, ExperimentConfig], options: Options
+) -> None:
+    """Raise DataError if data of any run is missing, before hours are spent on the others."""
+    for part in parts:
+        if isinstance(part, PlannedRun) and not RunFolder(place_in(options.out, part)).is_done:
+            name = configs[part.name].data
+            locate(name, find_source(name), options.data_root)
 
 
 def _rounds(

@@ -72,3 +72,22 @@ def test_wrong_usage(unstale, words, says):
     done = unstale("reproduce", *words)
     assert done.code == 2
     assert says in done.err
+
+
+def test_missing_data_is_said_before_anything_runs(unstale, tmp_path):
+    (tmp_path / "data").mkdir()
+    done = unstale("reproduce", "weights", "--data", "data")
+    assert done.code == 1
+    assert "The files of data set 'mnist' should be under a data root" in done.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_stopped_item_says_how_to_go_on(unstale, monkeypatch):
+    def stop(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("unstale.reproduce.run.run_item", stop)
+    monkeypatch.setattr("sys.argv", ["unstale", "reproduce", "weights", "--smoke"])
+    done = unstale("reproduce", "weights", "--smoke")
+    assert done.code == 1
+    assert "Go on with: unstale reproduce weights --smoke" in done.err
