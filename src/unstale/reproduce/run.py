@@ -83,10 +83,13 @@ def run_item(item: Item, options: Options, progress: ItemProgress) -> None:
             if isinstance(run, PlannedRun)
         }
         _find_data(parts, configs, options)
-        progress.plan([one.name for one in parts], _rounds(parts, configs, options))
+        tuned = [one.name for one in parts if isinstance(one, PlannedRun) and one.tune]
+        # That tuning works is seen in one run; the tries of the others would take seconds.
+        tuned = tuned[:1] if options.smoke else tuned
+        progress.plan([one.name for one in parts], _rounds(parts, configs, options, tuned))
         for part in parts:
             if isinstance(part, PlannedRun):
-                _run(part, configs[part.name], options, progress)
+                _run(part, configs[part.name], options, progress, tune=part.name in tuned)
             else:
                 _script(part, options, progress)
 
@@ -102,7 +105,10 @@ def _find_data(
 
 
 def _rounds(
-    parts: Sequence[PlannedRun | Script], configs: dict[str, ExperimentConfig], options: Options
+    parts: Sequence[PlannedRun | Script],
+    configs: dict[str, ExperimentConfig],
+    options: Options,
+    tuned: Sequence[str],
 ) -> dict[str, int]:
     found: dict[str, int] = {}
     for part in parts:
@@ -110,14 +116,19 @@ def _rounds(
             folder = RunFolder(place_in(options.out, part))
             if folder.is_done:
                 continue
-            rounds = planned_rounds(configs[part.name], folder, tune=part.tune)
+            rounds = planned_rounds(configs[part.name], folder, tune=part.name in tuned)
             for label, number in rounds.items():
                 found[label] = found.get(label, 0) + number
     return found
 
 
 def _run(
-    run: PlannedRun, config: ExperimentConfig, options: Options, progress: ItemProgress
+    run: PlannedRun,
+    config: ExperimentConfig,
+    options: Options,
+    progress: ItemProgress,
+    *,
+    tune: bool,
 ) -> None:
     folder = RunFolder(place_in(options.out, run))
     if folder.is_done:
@@ -137,7 +148,7 @@ def _run(
         progress=progress,
         command=options.command,
         jobs=1 if options.smoke else options.jobs,  # other processes do not know generated data
-        tune=run.tune,
+        tune=tune,
     )
 
 
