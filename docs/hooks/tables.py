@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 from unstale import data, models
 from unstale.cli.main import cli
 from unstale.data.registry import find_source
+from unstale.data.source import Derived
 from unstale.inversion import Inversion
 from unstale.inversion.settings import THEMES
 from unstale.methods import METHODS, MethodSpec
@@ -211,6 +212,10 @@ def data_table() -> str:
     rows = []
     for name in data.names():
         source = find_source(name)
+        if isinstance(source, Derived):
+            parts = " and ".join(f"`{part}`" for part in source.of)
+            rows.append([f"`{name}`", source.summary, f"made from {parts} when it is loaded"])
+            continue
         urls = [url for download in source.downloads for url in download.urls]
         hosts = ", ".join(sorted({str(urlsplit(url).hostname) for url in urls}))
         origin = f"`unstale data fetch {name}`, from {hosts}" if hosts else source.obtain
@@ -222,7 +227,8 @@ def data_files() -> str:
     """The files of every data set, and the folders in which they may lie."""
     lines = []
     for name in data.names():
-        for layout in find_source(name).layouts:
+        source = find_source(name)
+        for layout in () if isinstance(source, Derived) else source.layouts:
             if layout.files:
                 files = ", ".join(f"`{file}`" for file in layout.files)
                 folders = ", ".join(f"`{folder}`" for folder in layout.folders)

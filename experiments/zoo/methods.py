@@ -6,7 +6,14 @@ from dataclasses import fields
 from typing import Any
 
 from unstale.inversion import Inversion, preset
-from unstale.methods import Calibration, Compensator, ConvertAll, FirstOrder
+from unstale.methods import (
+    Calibration,
+    Compensator,
+    ConvertAll,
+    DataFreeGenerator,
+    DreamedInputs,
+    FirstOrder,
+)
 
 SPARSITY = (0, 50, 80, 90, 95, 99)
 
@@ -31,6 +38,9 @@ METHODS: dict[str, Compensator] = {
     ),
     "no_residual": ConvertAll(preset("no_residual")),
     "plain_start": ConvertAll(Inversion(start="grey")),
+    # Comparators: surrogate data from the client's model instead of its update.
+    "generator": DataFreeGenerator(),
+    "dreams": DreamedInputs(),
     "gaussian_start": ConvertAll(Inversion(start="gaussian")),
     # Fitted to four updates; the residual is of the whole update, sparse or not.
     **{f"sparse_{percent}": _sparse(percent) for percent in SPARSITY},

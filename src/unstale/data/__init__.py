@@ -4,6 +4,7 @@
 | --- | --- | --- | --- |
 | digits | [1, 8, 8] | 0..16 to [0, 1] | 500, drawn once, stratified |
 | mnist, fashion_mnist | [1, 28, 28] | by the known mean and deviation | as published |
+| blended_mnist, grey_svhn | [1, 28, 28] | as mnist | as of mnist, of svhn |
 | cifar10, svhn | [3, 32, 32] | bytes to [0, 1] | as published |
 | hapt | [6, 128] | standardised per channel by the training part, within ±10 | last fifth |
 | extrasensory | [225] | standardised by its file, within ±20, missing values 0 | last fifth |
@@ -12,30 +13,34 @@
 "Last fifth" is in time, of every class and user; no seed of a run changes any split.
 """
 
-from unstale.data import arrays, cifar, digits, disaster, idx, svhn
+from unstale.data import arrays, blended, cifar, digits, disaster, idx, svhn
 from unstale.data.checking import Finding, check, check_one
-from unstale.data.dataset import Dataset
+from unstale.data.dataset import Dataset, Look
 from unstale.data.fetching import fetch
+from unstale.data.looks import join_looks
 from unstale.data.registry import load, names, register
 from unstale.data.roots import data_roots
-from unstale.data.source import Download, Layout, Source
+from unstale.data.source import Derived, Download, Layout, Source
 
 __all__ = [
     "Dataset",
+    "Derived",
     "Download",
     "Finding",
     "Layout",
+    "Look",
     "Source",
     "check",
     "check_one",
     "data_roots",
     "fetch",
+    "join_looks",
     "load",
     "names",
     "register",
 ]
 
-for _name, _source in {
+_SOURCES: dict[str, Source | Derived] = {
     "digits": digits.SOURCE,
     "mnist": idx.MNIST,
     "fashion_mnist": idx.FASHION_MNIST,
@@ -44,5 +49,8 @@ for _name, _source in {
     "hapt": arrays.HAPT,
     "extrasensory": arrays.EXTRASENSORY,
     "disaster": disaster.SOURCE,
-}.items():
+    "blended_mnist": blended.BLENDED_MNIST,
+    "grey_svhn": blended.GREY_SVHN,
+}
+for _name, _source in _SOURCES.items():
     register(_name, _source)

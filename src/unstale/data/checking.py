@@ -7,10 +7,19 @@ from typing import Literal
 from unstale.data.faults import MissingExtraError
 from unstale.data.registry import find_source, names
 from unstale.data.roots import Found, data_roots, how_to_get, locate
-from unstale.data.source import checksum_of
+from unstale.data.source import Derived, checksum_of
 from unstale.errors import DataError
 
 Status = Literal["embedded", "verified", "unverified", "missing", "damaged"]
+
+# How bad a status is: a data set that is made from others is as bad as the worst of them.
+_WORSE: dict[Status, int] = {
+    "embedded": 0,
+    "verified": 1,
+    "unverified": 2,
+    "missing": 3,
+    "damaged": 4,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +65,8 @@ def check_one(name: str, root: str | Path | None = None) -> Finding:
         UnknownNameError: When nothing is registered under the name.
     """
     source = find_source(name)
+    if isinstance(source, Derived):
+        return _check_parts(name, source, root)
     if source.embedded is not None:
         return Finding(name, "embedded", "", f"{source.summary}. Always there.")
     try:
@@ -76,6 +87,18 @@ def check_one(name: str, root: str | Path | None = None) -> Finding:
     except (DataError, OSError) as error:
         return Finding(name, "damaged", where, str(error))
     return Finding(name, "unverified", where, f"{reasons} It can be read.")
+
+
+def _check_parts(name: str, source: Derived, root: str | Path | None) -> Finding:
+    """Return the worst of the findings about the data sets that one is made from."""
+    parts = [check_one(part, root) for part in source.of]
+    worst = max(parts, key=lambda part: _WORSE[part.status])
+    faults = [
+        f"'{part.name}' is {part.status}: {part.detail}"
+        for part in parts
+        if _WORSE[part.status] > 1
+    ]
+    return Finding(name, worst.status, worst.where, " ".join([f"{source.summary}.", *faults]))
 
 
 def _differing(found: Found) -> list[str]:

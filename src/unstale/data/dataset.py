@@ -1,7 +1,7 @@
 """`Dataset`: the checked result of every reader of a data set."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,17 @@ from unstale.errors import DataError
 # verifies files without it.
 if TYPE_CHECKING:
     import torch
+
+
+class Look(NamedTuple):
+    """One of two looks in which a data set has its classes, such as handwriting and print."""
+
+    name: str
+    """The name of the data set that it comes from."""
+    train: int
+    """Number of training samples."""
+    test: int
+    """Number of test samples."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +64,9 @@ class Dataset:
     """Upper bound of the scaled inputs."""
     users_train: "torch.Tensor | None" = None
     """The user of each training sample (int64 from 0), if the data set has users."""
+    looks: tuple[Look, ...] = ()
+    """The old and the new look, if the data set has two (see `join_looks`): samples of the old one
+    come first in each part. Empty if it has one."""
 
     @property
     def num_classes(self) -> int:
@@ -86,6 +100,16 @@ class Dataset:
             raise DataError(
                 f"users_train of data set '{self.name}' should be one int64 from 0 per training "
                 f"sample. Found {users.dtype} of shape {tuple(users.shape)}."
+            )
+
+        if self.looks and (
+            len(self.looks) != 2
+            or sum(look.train for look in self.looks) != len(self.y_train)
+            or sum(look.test for look in self.looks) != len(self.y_test)
+        ):
+            raise DataError(
+                f"Data set '{self.name}' should have no looks, or two whose samples add up to "
+                f"{len(self.y_train)} and {len(self.y_test)}. Found {list(self.looks)}."
             )
 
     def _check_part(self, part: str, x: "torch.Tensor", y: "torch.Tensor") -> None:

@@ -18,7 +18,7 @@ from urllib.request import Request, urlopen
 
 from unstale.data.registry import find_source
 from unstale.data.roots import data_roots, how_to_get
-from unstale.data.source import Download, checksum_of
+from unstale.data.source import Derived, Download, checksum_of
 from unstale.errors import DataError
 
 logger = logging.getLogger(__name__)
@@ -50,7 +50,8 @@ def fetch(
         urls: Other places to load from, by file name: a mirror of one's own.
 
     Returns:
-        The folder that holds the files.
+        The folder that holds the files; the data root for a data set that is made from others,
+        whose files are fetched.
 
     Raises:
         UnknownNameError: When nothing is registered under the name.
@@ -58,6 +59,10 @@ def fetch(
             nothing to download; then it says how to get the files instead.
     """
     source = find_source(name)
+    if isinstance(source, Derived):
+        for part in source.of:
+            fetch(part, root, progress, urls)
+        return data_roots(root)[0]
     if source.embedded is not None:
         raise DataError(f"Data set '{name}' is embedded: there is nothing to fetch. Just load it.")
     roots = data_roots(root)

@@ -32,6 +32,14 @@ class Scale(NamedTuple):
         """Return standardised pixels."""
         return (pixels - self.mean) / self.std
 
+    def undo(self, standardised: "torch.Tensor") -> "torch.Tensor":
+        """Return the pixels in [0, 1], to within rounding."""
+        return standardised * self.std + self.mean
+
+
+MNIST_SCALE = Scale(mean=0.1307, std=0.3081)
+"""The scale of MNIST, and of data sets that have its form."""
+
 
 def read_idx(path: Path, dims: int) -> NDArray[np.uint8]:
     """Return the bytes of an IDX file with `dims` dimensions.
@@ -124,7 +132,7 @@ MNIST = _source(
     name="mnist",
     summary="handwritten digits of 28×28: 60,000 + 10,000, 10 classes",
     classes=tuple("0123456789"),
-    scale=Scale(mean=0.1307, std=0.3081),
+    scale=MNIST_SCALE,
     folders=("mnist/raw", "mnist", "MNIST/raw", "MNIST"),
     mirrors=(
         "https://ossci-datasets.s3.amazonaws.com/mnist/",

@@ -4,18 +4,18 @@ from pathlib import Path
 
 from unstale.data.dataset import Dataset
 from unstale.data.roots import locate
-from unstale.data.source import Source
+from unstale.data.source import Derived, Source
 from unstale.errors import ConfigError, DataError, UnknownNameError
 
-SOURCES: dict[str, Source] = {}
+SOURCES: dict[str, Source | Derived] = {}
 
 
-def register(name: str, source: Source, *, force: bool = False) -> None:
+def register(name: str, source: Source | Derived, *, force: bool = False) -> None:
     """Make a data set available to `load`, experiment files and the command line.
 
     Args:
         name: The name of the data set.
-        source: Where its files are and how they are read.
+        source: Where its files are and how they are read, or which others it is made from.
         force: Replace one that has the name already.
 
     Raises:
@@ -46,7 +46,7 @@ def names() -> tuple[str, ...]:
     return tuple(SOURCES)
 
 
-def find_source(name: str) -> Source:
+def find_source(name: str) -> Source | Derived:
     """Return the source that is registered under a name.
 
     Raises:
@@ -80,10 +80,22 @@ def load(name: str, root: str | Path | None = None) -> Dataset:
         >>> digits.input_shape, len(digits.y_train), len(digits.y_test)
         ((1, 8, 8), 1297, 500)
     """
-    found = locate(name, find_source(name), root)
+    source = find_source(name)
+    if isinstance(source, Derived):
+        return source.make({part: _load_part(name, source, part, root) for part in source.of})
+    found = locate(name, source, root)
     try:
         return found.layout.read(found.files)
     except OSError as error:  # no permission, a disk that fails
         raise DataError(
             f"The files of '{name}' in {found.folder} should be readable. Found: {error}."
         ) from error
+
+
+def _load_part(name: str, source: Derived, part: str, root: str | Path | None) -> Dataset:
+    """Load one of the data sets that another is made from."""
+    try:
+        return load(part, root)
+    except DataError as error:
+        others = " and ".join(f"'{other}'" for other in source.of)
+        raise DataError(f"Data set '{name}' is made from {others}. {error}") from error

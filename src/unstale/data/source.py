@@ -1,4 +1,7 @@
-"""`Source`: where the files of a data set are, and how to read, verify and fetch them."""
+"""`Source`: where the files of a data set are, and how to read, verify and fetch them.
+
+`Derived` is for a data set that is made from others.
+"""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -78,6 +81,25 @@ class Source:
     def embedded(self) -> Layout | None:
         """The layout without files, if there is one."""
         return next((layout for layout in self.layouts if not layout.files), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A data set that is made from others whenever it is loaded; it has no files of its own."""
+
+    summary: str
+    """A description in one line."""
+    of: tuple[str, ...]
+    """The names of the data sets that it is made from."""
+    make: Callable[[Mapping[str, Dataset]], Dataset]
+    """Makes it, given these data sets by name; should always give the same samples."""
+
+    def __post_init__(self) -> None:
+        if not self.of:
+            raise ConfigError(
+                f"The derived data set '{self.summary}' should be made from others. Found none. "
+                "Use a Source for one without."
+            )
 
 
 def checksum_of(path: Path, like: str) -> str:

@@ -3,6 +3,7 @@
 from unstale.experiment.check import check_experiment
 from unstale.experiment.config import ExperimentConfig, parse
 from unstale.experiment.load import load_experiment, tuning_beside
+from unstale.experiment.load_data import load_data
 from unstale.experiment.method_config import MethodConfig
 from unstale.experiment.progress import Progress
 from unstale.experiment.run import run_experiment
@@ -18,6 +19,7 @@ __all__ = [
     "check_experiment",
     "for_programs",
     "latest_folder",
+    "load_data",
     "load_experiment",
     "load_tuned",
     "next_folder",

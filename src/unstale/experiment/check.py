@@ -8,12 +8,13 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from unstale import data, models
+from unstale import models
 from unstale.check import ConversionCheck, check_conversion
 from unstale.check.clients import Examples, random_examples
 from unstale.check.conversion import Progress, slow_clients
 from unstale.errors import ConfigError, UnknownNameError
 from unstale.experiment.config import ExperimentConfig
+from unstale.experiment.load_data import load_data
 from unstale.inversion import InputSpec
 from unstale.methods import Convert, Method
 from unstale.seeding import derive
@@ -75,7 +76,7 @@ def check_experiment(
     if isinstance(random_inputs, InputSpec):
         inputs, chosen = random_inputs, _without_data(config, random_inputs.classes, seed)
     else:
-        dataset = data.load(config.data, data_root)
+        dataset = load_data(config, data_root)
         inputs = InputSpec(dataset.input_shape, dataset.num_classes, dataset.low, dataset.high)
         if random_inputs:
             x, _ = random_examples(inputs, dataset.y_train, seed)

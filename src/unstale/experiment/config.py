@@ -135,6 +135,8 @@ def parse(table: Mapping[str, Any]) -> ExperimentConfig:
         },
         overlap=_typed(table, "overlap", bool, False),
     )
+    if isinstance(scenario.drift, drift.LookDrift):
+        known_name(scenario.drift.to, data.names(), "drift.to")
     seeds = _seeds(table.get("seeds", [0]))
     methods = parse_methods(table.get("methods"))
     evaluate = build(EvaluateSpec, table.get("evaluate", {}), "evaluate")

@@ -8,6 +8,7 @@ from unstale import data
 from unstale.errors import ConfigError
 from unstale.experiment.all_parts import Runner
 from unstale.experiment.config import ExperimentConfig
+from unstale.experiment.load_data import load_data
 from unstale.experiment.opening import open_folder
 from unstale.experiment.prepare import model_of
 from unstale.experiment.progress import Progress, Silent
@@ -64,7 +65,7 @@ def run_experiment(
     new = begin_record(config, tune=tune, tuned=tuned)
     where = resolve_device(device)
     # Data and model first: no folder is created if they are missing or wrong.
-    dataset = data.load(config.data, data_root)
+    dataset = load_data(config, data_root)
     scenarios = {seed: Scenario(config.scenario, dataset, seed) for seed in config.seeds}
     check_model(model_of(config, scenarios[config.seeds[0]]))
     affected = config.evaluate.affected

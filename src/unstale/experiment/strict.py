@@ -99,6 +99,13 @@ def fit(value: Any, hint: Any, where: str) -> Any:
         if len(value) != len(items):
             _fail(where, f"a list of {len(items)} values", value)
         return tuple(fit(v, t, where) for v, t in zip(value, items, strict=True))
+    if origin is Mapping:
+        key_hint, item_hint = typing.get_args(hint)
+        table = checked_table(value, where)
+        return {
+            fit(key, key_hint, where): fit(item, item_hint, f"{where}.{key}")
+            for key, item in table.items()
+        }
     if hint is float and type(value) is int:
         return float(value)
     if hint is Any:

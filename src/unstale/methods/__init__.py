@@ -14,6 +14,7 @@ _HOMES = {
     "unstale.methods.aggregate": ("Aggregator", "FedAT", "FedAvg", "Tiers"),
     "unstale.methods.base": ("Compensator", "Stateless", "fall_back", "per_update"),
     "unstale.methods.chaining": ("Chain", "chain"),
+    "unstale.methods.comparators": ("DataFreeGenerator", "DreamedInputs", "SurrogateData"),
     "unstale.methods.conversion": (
         "Budget",
         "Calibration",
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from unstale.methods.aggregate import Aggregator, FedAT, FedAvg, Tiers
     from unstale.methods.base import Compensator, Stateless, fall_back, per_update
     from unstale.methods.chaining import Chain, chain
+    from unstale.methods.comparators import DataFreeGenerator, DreamedInputs, SurrogateData
     from unstale.methods.conversion import (
         Budget,
         Calibration,
@@ -82,6 +84,8 @@ __all__ = [
     "Compensator",
     "Convert",
     "ConvertAll",
+    "DataFreeGenerator",
+    "DreamedInputs",
     "Drop",
     "ExponentialWeight",
     "FedAT",
@@ -99,6 +103,7 @@ __all__ = [
     "SigmoidWeight",
     "StandIn",
     "Stateless",
+    "SurrogateData",
     "SwitchBack",
     "Switching",
     "Tiers",

@@ -313,3 +313,19 @@ register(
         presets="unstale.methods.conversion.settings:PRESETS",
     ),
 )
+register(
+    "generator",
+    MethodSpec(
+        "Comparator: trains today's model on samples of a generator made without data.",
+        "Wang and Gao 2025, Appendix C, after Chen et al. 2019 (DAFL) and Zhu et al. 2021 (FedGen)",
+        "unstale.methods.comparators:DataFreeGenerator",
+    ),
+)
+register(
+    "dreams",
+    MethodSpec(
+        "Comparator: trains today's model on inputs optimised against the client's model.",
+        "Wang and Gao 2025, Appendix C, after Yin et al. 2020 (DeepInversion)",
+        "unstale.methods.comparators:DreamedInputs",
+    ),
+)

@@ -24,7 +24,13 @@ def parse_scenario(value: object) -> Scenario:
     clients = tuple(
         _parse_client(client, len(classes)) for client in items(fields.get("clients"), "clients")
     )
-    return Scenario(count(fields.get("seed"), "seed"), classes, affected, clients)
+    return Scenario(
+        count(fields.get("seed"), "seed"),
+        classes,
+        affected,
+        clients,
+        str(fields.get("test_set") or ""),
+    )
 
 
 def _parse_client(value: object, num_classes: int) -> Client:

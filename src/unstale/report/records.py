@@ -62,6 +62,8 @@ class Scenario:
     """Positions of the classes whose data sits on slow clients."""
     clients: tuple[Client, ...]
     """All clients, in the file's order."""
+    test_set: str = ""
+    """What accuracy is measured on, where the data has two looks; foreign text."""
 
 
 @dataclass(frozen=True, slots=True)

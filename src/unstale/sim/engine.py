@@ -147,13 +147,16 @@ class Simulation:
         return dataclasses.replace(line, seconds=time.perf_counter() - began)
 
     def scores(self) -> Scores:
-        """Return the current model's scores on the test set."""
+        """Return the current model's scores on the test set of the last round."""
+        tested = self.scenario.test_examples(max(0, self.round - 1))
+        x, y = self._x_test, self._y_test
+        if tested is not None:
+            index = tested.to(self.device)
+            x, y = x[index], y[index]
         params = self._current()
         loss = resolve_loss(self.server.local.loss)
         classes = self.scenario.data.num_classes
-        return evaluate(
-            self.model, params, self._x_test, self._y_test, classes, self.affected, loss
-        )
+        return evaluate(self.model, params, x, y, classes, self.affected, loss)
 
     def _register_clients(self) -> None:
         """Tell the server of all clients and how late they are, as if it had measured that."""

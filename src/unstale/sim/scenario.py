@@ -13,7 +13,7 @@ import torch
 from unstale.data import Dataset
 from unstale.sim.availability import AlwaysAvailable, Availability
 from unstale.sim.cohort import Cohort, WholeCohort
-from unstale.sim.drift import Drift, NoDrift
+from unstale.sim.drift import Drift, LookDrift, LookPlan, LookTestSet, NoDrift
 from unstale.sim.latency import IntertwinedLatency, Latency
 from unstale.sim.partition import DirichletLabels, Partition, histogram
 
@@ -50,7 +50,9 @@ class Scenario:
     """Partition, latencies, availability and drift for one data set and one seed."""
 
     def __init__(self, spec: ScenarioSpec, data: Dataset, seed: int) -> None:
-        labels = data.y_train.numpy()
+        # Clients begin with the first look; samples of a second one, if any, come after it.
+        first = data.looks[0].train if data.looks else len(data.y_train)
+        labels, second = np.split(data.y_train.numpy(), [first])
         users = None if data.users_train is None else data.users_train.numpy()
         self.spec = spec
         self.data = data
@@ -59,9 +61,11 @@ class Scenario:
         self.histogram = histogram(labels, parts, data.num_classes)
         self.latency = spec.latency.plan(self.histogram, seed)
         self.availability = spec.availability.plan(len(parts), seed)
-        self._drift = spec.drift.plan(parts, labels, seed)
         slow = set(self.latency.slow)
         self.slow = sorted(slow)
+        new_labels = second if data.looks else None
+        self._drift = spec.drift.plan(parts, labels, seed, slow=self.slow, new_labels=new_labels)
+        self._test_set = _test_set(spec.drift, data)
         self.fast = [client for client in range(len(parts)) if client not in slow]
 
     @property
@@ -82,6 +86,15 @@ class Scenario:
         """Return the indices of the training samples that a client holds in a round."""
         return torch.from_numpy(np.asarray(self._drift.indices(client, round), dtype=np.int64))
 
+    def test_examples(self, round: int) -> torch.Tensor | None:
+        """Return the indices of the test samples of a round; None for the whole test part."""
+        if self._test_set is None:
+            return None
+        shares = np.zeros(self.data.num_classes)
+        if isinstance(self._drift, LookPlan):
+            shares = self._drift.shares(round, self.data.num_classes)
+        return torch.from_numpy(self._test_set.indices(shares))
+
     def drawn(self, round: int, busy: set[int]) -> Drawn:
         """Draw the cohort of a round from all clients, as if nobody were busy or away.
 
@@ -100,6 +113,8 @@ class Scenario:
     def describe(self) -> dict[str, Any]:
         """Return latency and class counts of every client, for the report."""
         slow = set(self.slow)
+        tested = self.test_examples(0)
+        y_test = self.data.y_test if tested is None else self.data.y_test[tested]
         return {
             "seed": self.seed,
             "classes": list(self.data.classes),
@@ -114,7 +129,22 @@ class Scenario:
                 }
                 for client, row in enumerate(self.histogram)
             ],
-            "test_counts": torch.bincount(
-                self.data.y_test, minlength=self.data.num_classes
-            ).tolist(),
+            "test_counts": torch.bincount(y_test, minlength=self.data.num_classes).tolist(),
+            **({} if self._test_set is None else {"test_set": self._say_test_set()}),
         }
+
+    def _say_test_set(self) -> str:
+        """Return what accuracy is measured on, for the report."""
+        old, new = (look.name for look in self.data.looks)
+        which = "old" if self._test_set is None else self._test_set.which
+        if which == "clients":
+            return f"{old} and {new}, of each class as clients hold them in that round"
+        return f"{old}, the old look" if which == "old" else f"{new}, the new look"
+
+
+def _test_set(drift: Drift, data: Dataset) -> LookTestSet | None:
+    """Return which test samples of data with two looks are used; None if it has one."""
+    if not data.looks:
+        return None
+    which = drift.test if isinstance(drift, LookDrift) else "old"
+    return LookTestSet(which, data.y_test.numpy(), data.looks[0].test)

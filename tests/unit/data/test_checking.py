@@ -64,6 +64,6 @@ def test_missing_says_where_to_put_it(root: Path) -> None:
 def test_all_sets_are_listed_in_order(root: Path) -> None:
     findings = data.check(root)
     assert [finding.name for finding in findings] == list(data.names())
-    assert [finding.status for finding in findings] == ["embedded"] + ["missing"] * 8
+    assert [finding.status for finding in findings] == ["embedded"] + ["missing"] * 10
     assert findings[1].where == str(root / "mnist/raw")
     assert "`unstale data fetch mnist`" in findings[1].detail

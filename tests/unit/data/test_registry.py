@@ -23,6 +23,8 @@ def test_all_of_the_paper_are_registered() -> None:
         "hapt",
         "extrasensory",
         "disaster",
+        "blended_mnist",
+        "grey_svhn",
     )
 
 

@@ -7,6 +7,7 @@ from unstale.errors import ConfigError, UnknownNameError
 from unstale.experiment import load_experiment, parse
 from unstale.experiment.load import PACKAGED
 from unstale.methods import METHODS
+from unstale.sim.drift import LookDrift
 from unstale.sim.latency import IntertwinedLatency
 from unstale.sim.partition import DirichletLabels
 
@@ -54,6 +55,17 @@ def test_round_trip_with_every_table(table):
     assert config.scenario.latency == IntertwinedLatency((1, 2), 1, (3, 4))
     assert config.evaluate.affected == (1, 2)
     assert (config.evaluate.window, config.evaluate.reference) == (5, "drop")
+
+
+def test_round_trip_of_a_drift_to_another_look(table):
+    table["drift"] = {"kind": "look", "to": "grey_svhn", "per_round": 0.5, "classes": [5]}
+    config = parse(table)
+    assert config.scenario.drift == LookDrift("grey_svhn", 0.5, classes=(5,))
+    assert config.to_json()["drift"]["test"] == "clients"
+    assert parse(json.loads(json.dumps(config.to_json()))) == config
+    table["drift"]["to"] = "blended_mnits"
+    with pytest.raises(UnknownNameError, match=r"`drift\.to`.*Did you mean 'blended_mnist'"):
+        parse(table)
 
 
 def test_defaults_are_filled_in():

@@ -108,6 +108,25 @@ def test_any_method_runs_by_name(method, tmp_path):
     assert again.server.version == 5
 
 
+@pytest.mark.parametrize("name", ["generator", "dreams"])
+def test_comparators_run_on_flower_and_go_on_after_a_resume(name, tmp_path):
+    def begun(folder):
+        torch.manual_seed(0)
+        settings = us.ServerSettings(
+            method=us.method(name, iterations=2),
+            local=us.LocalSpec(lr=0.1),
+            inputs=us.InputSpec(shape=(2,), classes=3),
+        )
+        return Unstale(nn.Linear(2, 3), settings, folder=folder)
+
+    grid = late_grid(dict.fromkeys(NODES, 1.0), delay=lambda n: 2 * (n == 4))
+    start(begun(tmp_path / "run"), grid, rounds=4)
+    again = begun(tmp_path / "run")
+    start(again, grid, rounds=5, resume=True)
+    assert again.server.version == 5
+    assert list(again.server.surrogates()) == ["4"]
+
+
 def test_late_updates_are_converted_while_rounds_go_on_and_survive_a_resume(tmp_path):
     """The slow node's update is given to the server, waits there, and joins a later round."""
 

@@ -16,6 +16,8 @@ FEW = {"iterations": 3, "warm_iterations": 2, "max_loss": 1e9, "sparsity": 0}
 CHEAP = {"inversion": FEW, "max_growth": 0}
 OFF = {"enabled": False}
 INPUTS = us.InputSpec(shape=(3,), classes=2)
+# Comparators, likewise with few iterations and whatever they find.
+QUICK = {"iterations": 3, "surrogate": {"max_growth": 0}}
 _CONVERT = us.method("convert", **CHEAP).compensator
 CASES = {name: us.method(name) for name in METHODS} | {
     "chain": us.Method(us.chain(us.Drop(5), us.FirstOrder(), us.PolynomialWeight()), us.FedAvg()),
@@ -31,6 +33,14 @@ CASES = {name: us.method(name) for name in METHODS} | {
     "unique by the nearest": us.Method(us.only_unique(us.FirstOrder(), rule="nearest")),
     "convert by the nearest": us.method("convert", uniqueness={"rule": "nearest"}, **CHEAP),
     "convert without standing in": us.method("convert", stand_in=False, **CHEAP),
+    "generator": us.method("generator", hidden=8, noise=4, **QUICK),
+    "dreams": us.method("dreams", **QUICK),
+    "dreams, soft, with the residual": us.method(
+        "dreams", iterations=3, surrogate={"soft_labels": True, "residual": True}
+    ),
+    "drop, then unique dreams": us.Method(
+        us.chain(us.Drop(3), us.only_unique(us.method("dreams", **QUICK).compensator))
+    ),
     "memory, then convert": us.Method(us.chain(us.Memory(), _CONVERT)),
     "convert, then memory": us.Method(us.chain(_CONVERT, us.Memory(), us.PolynomialWeight())),
     "memory in wrappers": us.Method(us.switch_back(us.only_unique(us.Memory()))),

@@ -3,6 +3,7 @@
 import pytest
 
 import unstale as us
+import unstale.methods.comparators as comparators
 from unstale.errors import ConfigError, UnknownNameError
 from unstale.methods import METHODS, MethodSpec, as_method, register
 
@@ -21,6 +22,8 @@ PUBLISHED = {
     "scaled": (us.ScaledWeight(2.0), us.FedAvg()),
     "memory": (us.Memory(), us.FedAvg()),
     "convert": (us.Convert(), us.FedAvg()),
+    "generator": (comparators.DataFreeGenerator(), us.FedAvg()),
+    "dreams": (comparators.DreamedInputs(), us.FedAvg()),
 }
 
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unstale.errors import ConfigError
-from unstale.sim.drift import KINDS, NoDrift, ResampleDrift, ShiftDrift
+from unstale.sim.drift import KINDS, LookDrift, NoDrift, ResampleDrift, ShiftDrift
 from unstale.sim.partition import DirichletLabels
 
 LABELS = np.random.default_rng(0).integers(0, 5, 1000)
@@ -12,7 +12,12 @@ PARTS = DirichletLabels(clients=6, samples=40, alpha=0.5).split(LABELS, None, 0)
 
 
 def test_every_kind_is_registered():
-    assert dict(KINDS) == {"none": NoDrift, "resample": ResampleDrift, "shift": ShiftDrift}
+    assert dict(KINDS) == {
+        "none": NoDrift,
+        "resample": ResampleDrift,
+        "shift": ShiftDrift,
+        "look": LookDrift,
+    }
 
 
 def test_none_keeps_the_parts():

@@ -131,6 +131,8 @@ def _facts(run: Run) -> list[tuple[str, str]]:
     data = run.config.get("data")
     if isinstance(data, dict) and isinstance(data.get("name"), str):
         facts.append(("Data", data["name"]))
+    if run.scenario is not None:
+        facts.append(("Test set", run.scenario.test_set))
     return [(name, value) for name, value in facts if value]
 
 

@@ -1,5 +1,6 @@
 """The pace of a drift: how many samples of a client were replaced until a round."""
 
+from fractions import Fraction
 from typing import Protocol
 
 from unstale.errors import ConfigError
@@ -9,8 +10,8 @@ class Pace(Protocol):
     """The settings that drifts share."""
 
     @property
-    def per_round(self) -> int:
-        """Number of samples of each client that are replaced in a round."""
+    def per_round(self) -> float:
+        """Number of samples of each client that are replaced in a round; may be a fraction."""
         ...
 
     @property
@@ -37,6 +38,11 @@ def check_pace(pace: Pace) -> None:
 
 
 def refills_until(pace: Pace, round: int, samples: int) -> int:
-    """Return how many samples of a client with `samples` of them were replaced until a round."""
+    """Return how many samples of a client with `samples` of them were replaced until a round.
+
+    A fraction adds up over rounds: a sample is replaced as soon as it is whole.
+    """
     last = round if pace.stop is None else min(round, pace.stop)
-    return max(0, last - pace.start) * min(pace.per_round, samples)
+    # As it is written: 100 rounds of 0.29 are 29, not the 28.999… that floats give.
+    rate = min(Fraction(str(pace.per_round)), Fraction(samples))
+    return int(max(0, last - pace.start) * rate)

@@ -15,7 +15,7 @@ class DriftPlan(Protocol):
 
         The result does not depend on earlier calls: a slow client trains on the data of the
         round in which it started. A client holds the same number of samples in every round.
-        A drift may keep the classes of the samples (`ResampleDrift`) or change them.
+        A drift may keep the classes of the samples (`ResampleDrift`, `LookDrift`) or change them.
         """
         ...
 
@@ -23,13 +23,24 @@ class DriftPlan(Protocol):
 class Drift(Protocol):
     """Changes client data over time."""
 
-    def plan(self, parts: Sequence[Indices], labels: Indices, seed: int) -> DriftPlan:
+    def plan(
+        self,
+        parts: Sequence[Indices],
+        labels: Indices,
+        seed: int,
+        *,
+        slow: Sequence[int] = (),
+        new_labels: Indices | None = None,
+    ) -> DriftPlan:
         """Return which samples every client holds in every round.
 
         Args:
             parts: The initial sample indices of every client.
-            labels: The class of every sample of the data set.
+            labels: The class of every sample of the data set; of its first look if it has two.
             seed: Seed of the draws.
+            slow: The slow clients.
+            new_labels: The class of every sample of the second look, whose indices follow those
+                of the first; None if the data has only one.
         """
         ...
 
@@ -38,7 +49,15 @@ class Drift(Protocol):
 class NoDrift:
     """Clients keep their initial data."""
 
-    def plan(self, parts: Sequence[Indices], labels: Indices, seed: int) -> "StillPlan":
+    def plan(
+        self,
+        parts: Sequence[Indices],
+        labels: Indices,
+        seed: int,
+        *,
+        slow: Sequence[int] = (),
+        new_labels: Indices | None = None,
+    ) -> "StillPlan":
         """Return a plan with the same samples in every round."""
         return StillPlan(tuple(parts))
 

@@ -22,8 +22,9 @@ class ResampleDrift:
     the same sample.
     """
 
-    per_round: int = 10
-    """Number of samples of each client that are replaced in a round; at most all of them."""
+    per_round: float = 10
+    """Number of samples of each client that are replaced in a round; at most all of them. A
+    fraction adds up: 0.25 is one sample in every fourth round."""
     start: int = 0
     """The last round with the initial data; it changes in every round after that."""
     stop: int | None = None
@@ -32,7 +33,15 @@ class ResampleDrift:
     def __post_init__(self) -> None:
         check_pace(self)
 
-    def plan(self, parts: Sequence[Indices], labels: Indices, seed: int) -> "ResamplePlan":
+    def plan(
+        self,
+        parts: Sequence[Indices],
+        labels: Indices,
+        seed: int,
+        *,
+        slow: Sequence[int] = (),
+        new_labels: Indices | None = None,
+    ) -> "ResamplePlan":
         """Return the plan; new samples come from the unassigned ones of each class.
 
         Example:

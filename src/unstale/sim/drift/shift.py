@@ -20,8 +20,9 @@ class ShiftDrift:
     same pace, so every class is held as often as before, by other clients.
     """
 
-    per_round: int = 1
-    """Number of samples of each client that are replaced in a round; at most all of them."""
+    per_round: float = 1
+    """Number of samples of each client that are replaced in a round; at most all of them. A
+    fraction adds up: 0.25 is one sample in every fourth round."""
     start: int = 0
     """The last round with the initial data; it changes in every round after that."""
     stop: int | None = None
@@ -30,7 +31,15 @@ class ShiftDrift:
     def __post_init__(self) -> None:
         check_pace(self)
 
-    def plan(self, parts: Sequence[Indices], labels: Indices, seed: int) -> "ShiftPlan":
+    def plan(
+        self,
+        parts: Sequence[Indices],
+        labels: Indices,
+        seed: int,
+        *,
+        slow: Sequence[int] = (),
+        new_labels: Indices | None = None,
+    ) -> "ShiftPlan":
         """Return the plan; new samples are drawn from all samples of a class.
 
         Example:
