@@ -10,6 +10,7 @@ from unstale.seeding import derive, generator
 
 SHAPES: dict[str, tuple[int, ...]] = {
     "smoke_images": (1, 16, 16),  # the smallest that LeNet takes
+    "smoke_looks": (1, 16, 16),  # another look of these classes, for drift
     "smoke_photos": (3, 8, 8),  # the smallest that ResNet-18 takes
     "smoke_series": (3, 32),
 }
@@ -27,7 +28,7 @@ CLASSES, PER_CLASS, USERS = 10, 24, 8
 
 
 def generated(name: str) -> data.Dataset:
-    """Return a set of noisy patterns, one pattern for each class, held by users in turn.
+    """Return a set of noisy patterns, one for each class; series also belong to users in turn.
 
     Example:
         >>> made = generated("smoke_series")
@@ -40,7 +41,8 @@ def generated(name: str) -> data.Dataset:
     y = torch.arange(CLASSES * PER_CLASS * 2) % CLASSES
     x = (0.7 * patterns[y] + 0.3 * torch.rand(len(y), *shape, generator=rng)).clamp(0, 1)
     half = len(y) // 2
-    users = (torch.arange(half) // CLASSES) % USERS
+    # As in the real sets: people recorded the series, nobody the images.
+    users = (torch.arange(half) // CLASSES) % USERS if name == "smoke_series" else None
     classes = tuple(str(k) for k in range(CLASSES))
     return data.Dataset(
         name, x[:half], y[:half], x[half:], y[half:], classes, 0.0, 1.0, users_train=users

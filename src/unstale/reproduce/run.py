@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from unstale.data import Derived
 from unstale.data.registry import find_source
 from unstale.data.roots import locate
 from unstale.errors import ConfigError, RunError, UnknownNameError
@@ -100,8 +101,19 @@ def _find_data(
     """Raise DataError if data of any run is missing, before hours are spent on the others."""
     for part in parts:
         if isinstance(part, PlannedRun) and not RunFolder(place_in(options.out, part)).is_done:
-            name = configs[part.name].data
-            locate(name, find_source(name), options.data_root)
+            config = configs[part.name]
+            _find(config.data, options.data_root)
+            if look := getattr(config.scenario.drift, "to", None):
+                _find(look, options.data_root)
+
+
+def _find(name: str, root: str | None) -> None:
+    source = find_source(name)
+    if isinstance(source, Derived):
+        for other in source.of:
+            _find(other, root)
+    else:
+        locate(name, source, root)
 
 
 def _rounds(

@@ -54,6 +54,8 @@ def _small(experiment: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "evaluate.every", ROUNDS
     if "epochs" in experiment.get("local", {}):
         yield "local.epochs", 1
+    if experiment.get("drift", {}).get("kind") == "look":
+        yield "drift.to", "smoke_looks"
     if model == "resnet18":
         yield from (("model.widths", [8, 8, 8, 8]), ("model.groups", 4))
     if experiment.get("partition", {}).get("kind", "dirichlet") != "user":

@@ -58,7 +58,7 @@ def test_kept_results_are_shown_without_a_run(unstale, tmp_path):
     ("words", "says"),
     [
         (["main_tabel"], "Did you mean 'main_table'"),
-        (["Table 16"], "not built"),
+        (["Figure 3"], "not built"),
         (["weights", "--list"], "Leave out --list"),
         (["--keep"], "name an item"),
         (["weights", "--smoke", "--keep"], "no result"),
