@@ -16,6 +16,7 @@ LETTERS = {
     "alpha": "α",
     "beta": "β",
     "Delta": "Δ",
+    "epsilon": "ε",
     "eta": "η",
     "gamma": "γ",
     "lambda": "λ",

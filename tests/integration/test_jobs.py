@@ -7,7 +7,11 @@ from pathlib import Path
 
 import command_line
 import pytest
+import torch
 from command_line import HANGS
+from safetensors.torch import load_file, save_file
+
+from unstale import models
 
 OPTIONS = (
     "--json", "--no-report", "--seeds", "0,1", "--set", "rounds=60", "--set", "latency.rounds=12",
@@ -182,3 +186,21 @@ def test_no_jobs_are_refused(finish, tmp_path, experiment, jobs):
     assert code == 2
     assert "`jobs` should be a whole number of at least 1" in err
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.slow
+def test_workers_find_pretrained_weights_under_the_data_root(finish, tmp_path):
+    trained = models.build("digits", (1, 8, 8), 7, seed=9).state_dict()
+    save_file(trained, tmp_path / "net.safetensors")
+    code, _, err = finish(
+        "run", "quickstart", *OPTIONS, "--set", "rounds=2", "--jobs", "2", "--out", "run",
+        "--data", str(tmp_path), "--set", "model.weights=net.safetensors",
+        "--set", 'model.freeze=["1"]',
+    )  # fmt: skip
+    assert code == 0, err
+    assert "Initial values, from the seed: 3.weight, 3.bias." in err
+    finals = [load_file(path) for path in (tmp_path / "run").rglob("final.safetensors")]
+    assert len(finals) == 6
+    for weights in finals:
+        assert torch.equal(weights["1.weight"], trained["1.weight"])
+    assert not torch.equal(finals[0]["3.weight"], finals[1]["3.weight"])

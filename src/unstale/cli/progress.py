@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from unstale.experiment import ExperimentConfig
-from unstale.run_folder import Round
+from unstale.run_folder import Round, RunFolder
 
 # Seconds between plain lines of one method, so that a log stays readable.
 QUIET_SECONDS = 5.0
@@ -60,6 +60,8 @@ class LiveProgress:
         total = config.rounds * self._seeds * len(self._labels)
         self._task = self._bar.add_task(config.name, total=total)
         self._say(f"{config.title or config.name} → {folder}")
+        if (weights := RunFolder(folder).weights_path).is_file():
+            self._say(RunFolder(folder).read_json(weights)["says"])
         if self.console.is_terminal:
             self._live = Live(self._view(), console=self.console, refresh_per_second=8)
             self._live.start()

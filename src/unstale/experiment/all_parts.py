@@ -20,7 +20,7 @@ class Runner:
     device: torch.device
     """The torch device to train on."""
     data_root: str | None
-    """The folder of data sets."""
+    """The folder of data sets and weights."""
     threads: int
     """CPU threads of each process."""
     checkpoint_seconds: float
@@ -72,5 +72,6 @@ class Runner:
                 device=self.device,
                 progress=self.progress,
                 checkpoint_seconds=self.checkpoint_seconds,
+                data_root=self.data_root,
                 keep_failure=keep_failures,
             )

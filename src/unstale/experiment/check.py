@@ -8,16 +8,15 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from unstale import models
 from unstale.check import ConversionCheck, check_conversion
 from unstale.check.clients import Examples, random_examples
 from unstale.check.conversion import Progress, slow_clients
 from unstale.errors import ConfigError, UnknownNameError
 from unstale.experiment.config import ExperimentConfig
 from unstale.experiment.load_data import load_data
+from unstale.experiment.model import build_model
 from unstale.inversion import InputSpec
 from unstale.methods import Convert, Method
-from unstale.seeding import derive
 from unstale.sim import Scenario
 
 # Where the latency of an experiment makes nobody late.
@@ -64,7 +63,7 @@ def check_experiment(
         random_inputs: True replaces inputs by random ones and keeps their classes; an
             `InputSpec` makes random data without reading any.
         device: The torch device.
-        data_root: The folder of data sets; see `unstale.data.data_roots`.
+        data_root: The folder of data sets and weights; see `unstale.data.data_roots`.
         progress: Called after each version.
 
     Raises:
@@ -82,13 +81,7 @@ def check_experiment(
             x, _ = random_examples(inputs, dataset.y_train, seed)
             dataset = replace(dataset, x_train=x)
         chosen = _of_scenario(Scenario(config.scenario, dataset, seed), clients, conversions)
-    model = models.build(
-        config.model,
-        inputs.shape,
-        inputs.classes,
-        seed=derive(seed, "model"),
-        **config.model_settings,
-    )
+    model, _ = build_model(config, inputs.shape, inputs.classes, seed, data_root)
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(config.threads or threads)

@@ -57,6 +57,10 @@ class ExperimentConfig:
     title: str = ""
     description: str = ""
     model_settings: Mapping[str, Any] = field(default_factory=dict)
+    weights: str | None = None
+    """The file of pretrained weights: absolute, or relative to a data root; None for none."""
+    freeze: tuple[str, ...] = ()
+    """Parts of the model that are not trained, by the names of their modules."""
     local: LocalSpec = field(default_factory=LocalSpec)
     scenario: ScenarioSpec = field(default_factory=ScenarioSpec)
     evaluate: EvaluateSpec = field(default_factory=EvaluateSpec)
@@ -87,7 +91,7 @@ class ExperimentConfig:
             "oracle": self.oracle,
             "threads": self.threads,
             "data": {"name": self.data},
-            "model": {"name": self.model, **self.model_settings},
+            "model": self._model_table(),
             "local": dataclasses.asdict(self.local),
             **{
                 key: {"kind": _kind_of(kinds, getattr(scenario, key)), **_table(scenario, key)}
@@ -99,6 +103,11 @@ class ExperimentConfig:
             **({} if self.tuning is None else {"tuning": dataclasses.asdict(self.tuning)}),
             "methods": [method.to_json() for method in self.methods],
         }
+
+    def _model_table(self) -> dict[str, Any]:
+        pretrained = {"weights": self.weights, "freeze": list(self.freeze)}
+        given = {key: value for key, value in pretrained.items() if value}
+        return {"name": self.model, **self.model_settings, **given}
 
 
 # The parts of a scenario: their kinds by name, and the default kind.
@@ -128,6 +137,8 @@ def parse(table: Mapping[str, Any]) -> ExperimentConfig:
         if key != "name":
             raise UnknownNameError("A key of [data]", key, ["name"])
     model_table = dict(checked_table(table.get("model", {}), "model"))
+    weights = fit(model_table.pop("weights", None), str | None, "model.weights")
+    freeze = fit(model_table.pop("freeze", ()), tuple[str, ...], "model.freeze")
     scenario = ScenarioSpec(
         **{
             k: build_kind(kinds, table.get(k, {}), k, default)
@@ -152,6 +163,8 @@ def parse(table: Mapping[str, Any]) -> ExperimentConfig:
         data=known_name(data_table.get("name"), data.names(), "data.name"),
         model=known_name(model_table.pop("name", None), models.names(), "model.name"),
         model_settings=model_table,
+        weights=weights,
+        freeze=freeze,
         methods=methods,
         local=build(LocalSpec, table.get("local", {}), "local"),
         scenario=scenario,

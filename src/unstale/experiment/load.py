@@ -46,6 +46,7 @@ def load_experiment(
         part = table.get(key)
         if isinstance(part, dict) and isinstance(part.get("path"), str) and folder is not None:
             part["path"] = str((folder / part["path"]).resolve())
+    _find_weights_beside(table.get("model"), folder)
     config = parse(table)
     if methods is None:
         return config
@@ -94,6 +95,17 @@ def _read(source: str | Path) -> tuple[dict[str, Any], Path | None]:
     fallback = path.resolve().parent.name if path.name == "config.toml" else path.stem
     table.setdefault("name", fallback)
     return table, path.parent
+
+
+def _find_weights_beside(model: object, folder: Path | None) -> None:
+    """Make the path of a weights file absolute if it lies beside the experiment file.
+
+    Else it stays as it is: data roots are known when the experiment is run.
+    """
+    if isinstance(model, dict) and isinstance(model.get("weights"), str) and folder is not None:
+        beside = folder / model["weights"]
+        if beside.is_file():
+            model["weights"] = str(beside.resolve())
 
 
 def _parse_toml(text: str, name: str) -> dict[str, Any]:

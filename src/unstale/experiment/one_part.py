@@ -25,6 +25,7 @@ def run_part(
     device: torch.device,
     progress: Progress,
     checkpoint_seconds: float,
+    data_root: str | None = None,
     keep_failure: bool = False,
 ) -> None:
     """Run one method in one scenario to its end, from its last checkpoint if there is one.
@@ -37,13 +38,14 @@ def run_part(
         device: The torch device to train on.
         progress: Notified of every round.
         checkpoint_seconds: Seconds between two checkpoints.
+        data_root: The folder of data sets and weights.
         keep_failure: Write down an error that the method's settings can cause, and do not
             raise it. If the part is run again, it is tried again.
     """
     failure = folder.failure_path(method.label, scenario.seed)
     failure.unlink(missing_ok=True)
     try:
-        simulation = prepare(config, method, scenario, device)
+        simulation = prepare(config, method, scenario, device, data_root)
         run_method(config, method, scenario.seed, simulation, folder, progress, checkpoint_seconds)
     except CAUSED_BY_SETTINGS as error:
         if not keep_failure:

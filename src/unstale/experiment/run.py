@@ -9,8 +9,8 @@ from unstale.errors import ConfigError
 from unstale.experiment.all_parts import Runner
 from unstale.experiment.config import ExperimentConfig
 from unstale.experiment.load_data import load_data
+from unstale.experiment.model import build_model, record_weights
 from unstale.experiment.opening import open_folder
-from unstale.experiment.prepare import model_of
 from unstale.experiment.progress import Progress, Silent
 from unstale.experiment.tuning.criteria import check_affected
 from unstale.experiment.tuning.recorded import begin_record, settle_record
@@ -46,7 +46,7 @@ def run_experiment(
         config: The experiment.
         folder: The run folder: new, or with an unfinished run of the same config.
         device: The torch device to train on.
-        data_root: The folder of data sets; see `unstale.data.data_roots`.
+        data_root: The folder of data sets and weights; see `unstale.data.data_roots`.
         progress: Notified of every round.
         command: The command that started the run, for the record.
         checkpoint_seconds: Seconds between two checkpoints of a method and seed.
@@ -67,7 +67,10 @@ def run_experiment(
     # Data and model first: no folder is created if they are missing or wrong.
     dataset = load_data(config, data_root)
     scenarios = {seed: Scenario(config.scenario, dataset, seed) for seed in config.seeds}
-    check_model(model_of(config, scenarios[config.seeds[0]]))
+    model, weights = build_model(
+        config, dataset.input_shape, dataset.num_classes, config.seeds[0], data_root
+    )
+    check_model(model)
     affected = config.evaluate.affected
     for klass in affected or ():
         if not 0 <= klass < dataset.num_classes:
@@ -85,6 +88,8 @@ def run_experiment(
         torch.set_num_threads(config.threads or threads)
         record = settle_record(folder, new)
         open_folder(config, folder, where, command)
+        if weights is not None:
+            record_weights(folder, weights)
         if record is not None and not record.finished:
             tuning = tuning or _tuning_scenarios(config, dataset)
             record = run_tries(config, record, folder, tuning, runner, command)

@@ -200,6 +200,7 @@ def _run_part(setting: Setting, dataset: data.Dataset, part: Part, parent: Conne
             device=torch.device(setting.device),
             progress=_Tell(parent),
             checkpoint_seconds=setting.checkpoint_seconds,
+            data_root=setting.data_root,
             keep_failure=setting.keep_failures,
         )
     except (UnstaleError, OSError) as error:

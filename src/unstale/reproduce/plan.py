@@ -28,9 +28,15 @@ def config_of(
     if smoke:
         settings |= smoke_settings(read_toml(run.experiment)) | dict(run.smoke or {})
         seeds = seeds or [SEED]
-    # JSON's numbers, texts, truths and lists are TOML's, too.
-    overrides = [f"{key}={json.dumps(value)}" for key, value in settings.items()]
+    overrides = [f"{key}={_toml(value)}" for key, value in settings.items()]
     return load_experiment(run.experiment, overrides=overrides, seeds=seeds)
+
+
+def _toml(value: Any) -> str:
+    """Return a value as TOML; JSON's numbers, texts, truths and lists are TOML's, too."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_toml(one)}" for key, one in value.items()) + "}"
+    return json.dumps(value)
 
 
 def planned_rounds(config: ExperimentConfig, folder: RunFolder, *, tune: bool) -> dict[str, int]:

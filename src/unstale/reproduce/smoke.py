@@ -57,7 +57,8 @@ def _small(experiment: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     if experiment.get("drift", {}).get("kind") == "look":
         yield "drift.to", "smoke_looks"
     if model == "resnet18":
-        yield from (("model.widths", [8, 8, 8, 8]), ("model.groups", 4))
+        # As a whole: pretrained weights are of another size, and files are not read.
+        yield "model", {"name": model, "widths": [8, 8, 8, 8], "groups": 4}
     if experiment.get("partition", {}).get("kind", "dirichlet") != "user":
         yield from (("partition.clients", _CLIENTS), ("partition.samples", _SAMPLES))
     if experiment.get("latency", {}).get("kind", "intertwined") == "intertwined":

@@ -3,6 +3,7 @@
 ```
 config.json                        the resolved config, written first
 environment.json                   versions, commit, hardware, command
+weights.json                       the file of pretrained weights and what was taken, if any
 scenario/seed-0.json               who is slow and what everyone holds (simulator only)
 rounds/<label>/seed-0.jsonl        one line per round
 checkpoints/<label>/seed-0/        while running: the last two; then final.safetensors
@@ -39,6 +40,11 @@ class RunFolder:
     def config_path(self) -> Path:
         """The resolved config."""
         return self.path / "config.json"
+
+    @property
+    def weights_path(self) -> Path:
+        """What was loaded of pretrained weights; there if the model has some."""
+        return self.path / "weights.json"
 
     @property
     def summary_path(self) -> Path:

@@ -1,8 +1,8 @@
 """Keeping a finished run: a copy that is small enough to be committed.
 
-The copy has what a report needs: settings, environment, scenarios, the figures, the record of
-a tuning, and the lines of all rounds, compressed. Checkpoints, surrogates, plots, the page and
-the lines of a tuning's tries are left out.
+The copy has what a report needs: settings, environment, scenarios, the figures, the records of
+a tuning and of pretrained weights, and the lines of all rounds, compressed. Checkpoints,
+surrogates, plots, the page and the lines of a tuning's tries are left out.
 It names no path of the machine, and its bytes depend on the run alone.
 """
 
@@ -43,7 +43,7 @@ def keep_run(folder: RunFolder, out: Path) -> Path:
     config = folder.read_json(folder.config_path)
     copied = [folder.summary_path, folder.path / "timing.json"]
     copied += sorted((folder.path / "scenario").glob("seed-*.json"))
-    copied += [folder.tuning_path] if folder.tuning_path.is_file() else []
+    copied += [p for p in (folder.tuning_path, folder.weights_path) if p.is_file()]
     for path in copied:
         write_whole(out / path.relative_to(folder.path), path.read_bytes())
     for method in config["methods"]:

@@ -47,7 +47,7 @@ def test_the_quickstart(taken):
 
 def test_weights_are_those_that_a_run_begins_with(taken):
     from unstale import data
-    from unstale.experiment.prepare import model_of
+    from unstale.experiment.model import model_of
     from unstale.sim import Scenario
 
     config = load_experiment()

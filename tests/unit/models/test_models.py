@@ -8,6 +8,7 @@ from unstale.errors import ConfigError, UnknownNameError
 from unstale.models import registry
 
 # Every model on every shape that it meets in the experiments, or a small one like it.
+# fmt: off
 CASES = [
     ("digits", (1, 8, 8), 10, {}),
     ("lenet", (1, 28, 28), 10, {}),
@@ -18,7 +19,12 @@ CASES = [
     ("cnn1d", (225,), 6, {"channels": (4, 8), "hidden": 16}),
     ("resnet18", (3, 8, 8), 10, {"groups": 2, "widths": [4, 4, 8, 8]}),
     ("resnet18", (3, 32, 32), 5, {"stem": "imagenet", "groups": 2, "widths": [4, 4, 8, 8]}),
+    ("resnet18", (3, 16, 16), 5, {
+        "stem": "tinyimagenet", "norm": "frozen", "widths": [4, 4, 8, 8],
+        "input_mean": 0.5, "input_std": [0.5, 0.25, 0.2],
+    }),
 ]
+# fmt: on
 IDS = [f"{name}-{'x'.join(map(str, shape))}" for name, shape, _, _ in CASES]
 
 
@@ -87,12 +93,14 @@ class TestEveryModel:
 
     def test_it_is_a_function_of_weights_and_input(self, name, shape, classes, settings) -> None:
         model = models.build(name, shape, classes, **settings)
-        assert list(model.buffers()) == []
+        before = [buffer.clone() for buffer in model.buffers()]
+        assert bool(before) == (settings.get("norm") == "frozen")
         refused = (nn.Dropout, nn.modules.batchnorm._BatchNorm)
         assert not any(isinstance(module, refused) for module in model.modules())
         x = inputs(shape)
         # No sample sees another one.
         assert torch.allclose(model(x)[1:2], model(x[1:2]), atol=1e-5)
+        assert all(torch.equal(a, b) for a, b in zip(before, model.buffers(), strict=True))
 
     def test_weights_come_from_the_seed_alone(self, name, shape, classes, settings) -> None:
         def weights(seed: int) -> torch.Tensor:
@@ -179,7 +187,7 @@ def test_the_smallest_shapes_that_are_taken_work() -> None:
         ("mlp", {"hidden": 64}, "Found 64"),
         ("mlp", {"hidden": [2.5]}, "whole numbers"),
         ("mlp", {"hidden": [True]}, "whole numbers"),
-        ("resnet18", {"stem": "mnist"}, "'cifar', 'imagenet'"),
+        ("resnet18", {"stem": "mnist"}, "'cifar', 'tinyimagenet', 'imagenet'"),
         ("resnet18", {"stem": "imagenet"}, "32×32 or more with the imagenet stem"),
         ("resnet18", {"groups": 3}, "divide every width"),
         ("resnet18", {"groups": 0}, "groups"),

@@ -158,10 +158,10 @@ def test_a_run_is_resumed_as_it_began(tune, recorder):
 def test_a_try_that_fails_is_noted_and_never_wins(tune, monkeypatch):
     prepare = module.prepare
 
-    def broken(config, method, scenario, device):
+    def broken(config, method, scenario, *rest):
         if method.label == "taylor-2" and scenario.seed == 1:
             raise ValueError("no such luck")
-        return prepare(config, method, scenario, device)
+        return prepare(config, method, scenario, *rest)
 
     monkeypatch.setattr(module, "prepare", broken)
     taylor = read_tuning(tune().tuning_path).methods["taylor"]
@@ -173,10 +173,10 @@ def test_a_try_that_fails_is_noted_and_never_wins(tune, monkeypatch):
 def test_if_all_tries_of_a_method_fail_the_run_says_so_and_can_go_on(tune, monkeypatch):
     prepare = module.prepare
 
-    def broken(config, method, scenario, device):
+    def broken(config, method, scenario, *rest):
         if method.label.startswith("taylor-"):
             raise RuntimeError("out of memory")
-        return prepare(config, method, scenario, device)
+        return prepare(config, method, scenario, *rest)
 
     monkeypatch.setattr(module, "prepare", broken)
     with pytest.raises(RunError, match=r"At least one try of method 'taylor' .* out of memory"):

@@ -1,0 +1,108 @@
+"""The model of an experiment: seeded, with pretrained weights and frozen parts if it has any."""
+
+from pathlib import Path
+
+from torch import nn
+
+from unstale import models
+from unstale.data.roots import data_roots
+from unstale.errors import ConfigError, RunError
+from unstale.experiment.config import ExperimentConfig
+from unstale.files import write_json
+from unstale.models import LoadedWeights
+from unstale.run_folder.folder import RunFolder
+from unstale.seeding import derive
+from unstale.sim import Scenario
+
+
+def build_model(
+    config: ExperimentConfig,
+    input_shape: tuple[int, ...],
+    num_classes: int,
+    seed: int,
+    data_root: str | None = None,
+) -> tuple[nn.Module, LoadedWeights | None]:
+    """Return the model of an experiment, and what was loaded into it.
+
+    Initial weights depend on the seed only. Pretrained ones replace them, except for a head that
+    does not fit.
+
+    Args:
+        config: The experiment.
+        input_shape: The shape of one input.
+        num_classes: Number of logits.
+        seed: The seed of the run.
+        data_root: The folder of data sets and weights; see `unstale.data.data_roots`.
+
+    Raises:
+        ConfigError: If the model, its weights or a part to freeze is wrong.
+    """
+    model = models.build(
+        config.model,
+        input_shape,
+        num_classes,
+        seed=derive(seed, "model"),
+        **config.model_settings,
+    )
+    loaded = None
+    if config.weights is not None:
+        loaded = models.load_weights(model, find_weights(config.weights, data_root))
+    if config.freeze:
+        models.freeze(model, config.freeze)
+    return model, loaded
+
+
+def model_of(
+    config: ExperimentConfig, scenario: Scenario, data_root: str | None = None
+) -> nn.Module:
+    """Return the model of an experiment for one scenario."""
+    shape, classes = scenario.data.input_shape, scenario.data.num_classes
+    return build_model(config, shape, classes, scenario.seed, data_root)[0]
+
+
+def find_weights(file: str, data_root: str | None = None) -> Path:
+    """Return the path of a weights file: absolute, or under the first data root that has it.
+
+    Raises:
+        ConfigError: If there is none; says where it was looked for.
+    """
+    roots = data_roots(data_root)
+    # The path of an absolute file is itself under every root.
+    paths = list(dict.fromkeys(root / Path(file).expanduser() for root in roots))
+    for path in paths:
+        if path.is_file():
+            return path
+    raise ConfigError(
+        f"`model.weights` should name a file: absolute, beside the experiment file, or under a "
+        f"data root. Found none at {', '.join(map(str, paths))}. Put the file there, or name "
+        "another data root by --data or UNSTALE_DATA."
+    )
+
+
+def record_weights(folder: RunFolder, loaded: LoadedWeights) -> None:
+    """Write into a run folder what was loaded; compare it, if the run began before.
+
+    Raises:
+        RunError: If the run began with another file.
+    """
+    path = folder.weights_path
+    if path.is_file():
+        began = folder.read_json(path).get("sha256")
+        if began != loaded.sha256:
+            raise RunError(
+                f"A run should be resumed with the weights it began with, of checksum {began}. "
+                f"Found {loaded.sha256} of {loaded.file}. Use the same file, or choose another "
+                "folder."
+            )
+        return
+    write_json(
+        path,
+        {
+            "file": loaded.file,
+            "sha256": loaded.sha256,
+            "says": str(loaded),
+            "taken": len(loaded.taken),
+            "initial": list(loaded.initial),
+            "unused": list(loaded.unused),
+        },
+    )
