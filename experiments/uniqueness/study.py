@@ -190,10 +190,10 @@ class Watch:
         self._arrived.append(update)
         return self._submit(update)
 
-    def step(self) -> Report:
+    def step(self, absent: Iterable[str] = ()) -> Report:
         """Step, and note what was decided."""
         now = self._version()
-        report = self._step()
+        report = self._step(absent)
         ratios = {}
         for update in self._arrived:
             if update.base_version < now:

@@ -13,7 +13,7 @@ FOLDERS = ("src", "tests", "docs", "experiments", "benchmarks", "examples", ".ci
 AREAS = tuple(path.parent.name for path in (ROOT / "src" / "unstale").glob("*/__init__.py"))
 FILE = re.compile(r"[\w.-]+\.(?:py|md|toml|yml)|Makefile|LICENSE")
 # Named as examples of what a user may have, or written by a run.
-NOT_OURS = {"config.toml", "my.toml", "sweep.toml", "utils.py", "__init__.py"}
+NOT_OURS = {"config.toml", "my.toml", "item.toml", "sweep.toml", "utils.py", "__init__.py"}
 
 
 def targets(text):

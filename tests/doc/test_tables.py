@@ -16,6 +16,8 @@ from unstale.experiment.tuning.criteria import CRITERIA
 from unstale.methods import METHODS, Convert
 from unstale.methods.groups import groups_of
 from unstale.notes import NOTE_KINDS
+from unstale.reproduce import STATES
+from unstale.reproduce.measures import FILE, MEASURES
 from unstale.run_folder.schema import (
     Calibrated,
     Checked,
@@ -135,3 +137,11 @@ def test_a_missing_row_is_found():
     assert first_cells(text, "method") == ["a", "b"]
     with pytest.raises(AssertionError, match="one table"):
         first_cells(text, "code")
+
+
+def test_states_and_measures_of_reproduce():
+    page = read(ROOT / "docs/reproduce.md")
+    states = [cell.strip("`") for cell in cells_of(page, "state")]
+    assert states == list(STATES)
+    measures = [name for cell in cells_of(page, "measure") for name in re.findall(r"`(\w+)`", cell)]
+    assert measures == [*MEASURES, FILE]

@@ -22,6 +22,7 @@ LAYERS = [
     {"sim", "flower"},
     {"check"},
     {"experiment"},
+    {"reproduce"},
     {"report"},
     {"cli"},
     {"__main__"},

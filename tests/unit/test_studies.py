@@ -28,6 +28,7 @@ UNIQUENESS = "experiments/uniqueness/study.py"
 ERRORS = "experiments/conversion_error/tables.py"
 HISTORY_MEMORY = "benchmarks/history_memory.py"
 GAMMA = "experiments/switching/gamma.py"
+DIRICHLET = "experiments/dirichlet/study.py"
 STANDING_IN = "experiments/standing_in/study.py"
 STANDING_IN_TABLES = "experiments/standing_in/tables.py"
 
@@ -41,6 +42,7 @@ STANDING_IN_TABLES = "experiments/standing_in/tables.py"
         SAVINGS_TABLES,
         UNIQUENESS,
         GAMMA,
+        DIRICHLET,
         ERRORS,
         STANDING_IN,
         STANDING_IN_TABLES,

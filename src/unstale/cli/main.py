@@ -15,6 +15,7 @@ from unstale.cli.keep import keep
 from unstale.cli.methods import methods
 from unstale.cli.options import HELP
 from unstale.cli.report import report
+from unstale.cli.reproduce import reproduce
 from unstale.cli.run import run
 from unstale.errors import ConfigError, UnstaleError
 
@@ -38,7 +39,7 @@ def cli(context: click.Context, debug: bool) -> None:
             logging.getLogger(noisy).setLevel(logging.INFO)
 
 
-for command in (run, check, methods, report, keep, data):
+for command in (run, check, methods, report, keep, reproduce, data):
     cli.add_command(command)
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import time
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -31,7 +32,7 @@ class LiveProgress:
         self._live: Live | None = None
         self._spoke = 0.0
 
-    def __enter__(self) -> "LiveProgress":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -90,8 +91,12 @@ class LiveProgress:
         self._say(
             f"{label} seed {seed} round {line.number}/{self._rounds} "
             f"accuracy {_number(shown.accuracy)} "
-            f"affected {_number(shown.affected_accuracy)}"
+            f"affected {_number(shown.affected_accuracy)}{self._line_end()}"
         )
+
+    def _line_end(self) -> str:
+        """What a plain line says besides; nothing of a run that stands alone."""
+        return ""
 
     def _say(self, text: str) -> None:
         # As it is: a title or a path may hold brackets, and a path must not be cut in two.

@@ -72,7 +72,7 @@ def run(
     config = load_experiment(
         experiment,
         overrides=overrides,
-        seeds=_parse_seeds(seeds),
+        seeds=parse_seeds(seeds),
         methods=None if methods is None else methods.split(","),
     )
     parent = Path("runs")
@@ -92,10 +92,10 @@ def run(
     known = None if source is None else load_tuned(source)
     for line in plan_in_words(config, tuning_of(config, folder, tune=tune, tuned=known), source):
         click.echo(line, err=True)
-    _prefer_repeatable(device)
+    prefer_repeatable(device)
     page = None
     try:
-        with _sigterm_as_interrupt():
+        with sigterm_as_interrupt():
             with LiveProgress(Console(stderr=True)) as progress:
                 run_experiment(
                     config,
@@ -143,7 +143,12 @@ def run(
     return 0
 
 
-def _parse_seeds(text: str | None) -> list[int] | None:
+def parse_seeds(text: str | None) -> list[int] | None:
+    """Return the seeds of an option `--seeds`.
+
+    Raises:
+        ConfigError: If it is no list of whole numbers.
+    """
     from unstale.errors import ConfigError
 
     if text is None:
@@ -156,7 +161,8 @@ def _parse_seeds(text: str | None) -> list[int] | None:
         ) from error
 
 
-def _prefer_repeatable(device: str) -> None:
+def prefer_repeatable(device: str) -> None:
+    """Make convolutions on a GPU give the same numbers for the same seed."""
     if device.startswith("cuda"):
         import torch
 
@@ -166,7 +172,7 @@ def _prefer_repeatable(device: str) -> None:
 
 
 @contextmanager
-def _sigterm_as_interrupt() -> Iterator[None]:
+def sigterm_as_interrupt() -> Iterator[None]:
     """Let SIGTERM stop as cleanly as Ctrl-C: what runs under a scheduler gets that first."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:

@@ -53,6 +53,10 @@ THEMES: dict[str, tuple[str, ...]] = {
 }
 
 
+MAX_SHARE = 10
+"""The largest `sample_share`; the paper tries surrogates of up to ten times a client's size."""
+
+
 @dataclass(frozen=True, slots=True)
 class Inversion:
     """The settings of an inversion: how a surrogate is fitted to a client's updates.
@@ -74,7 +78,7 @@ class Inversion:
 
     # --- the surrogate
     sample_share: float = 1.0
-    """Size of the surrogate, as a share of the client's `num_examples`."""
+    """Size of the surrogate, as a share of the client's `num_examples`; from above 0 to 10."""
     min_samples: int = 16
     """The smallest number of samples in a surrogate."""
     max_samples: int = 128
@@ -212,7 +216,11 @@ class Inversion:
             "`min_samples` should not be above `max_samples`",
             (self.min_samples, self.max_samples),
         )
-        require(0 < self.sample_share <= 1, "`sample_share` should be in (0, 1]", self.sample_share)
+        require(
+            0 < self.sample_share <= MAX_SHARE,
+            f"`sample_share` should be in (0, {MAX_SHARE}]",
+            self.sample_share,
+        )
         for name in ("patience", "max_lr_cuts", "max_steps"):
             value = getattr(self, name)
             require(type(value) is int and value >= 0, f"`{name}` should be an integer ≥ 0", value)

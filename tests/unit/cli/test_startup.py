@@ -28,6 +28,7 @@ def imported_by(*words, folder):
         (["run", "--help"], "--resume"),
         (["check", "--help"], "--staleness"),
         (["data", "--help"], "check"),
+        (["reproduce", "--help"], "--smoke"),
         (["methods"], "convert"),
         (["methods", "--json"], '"does"'),
     ],
@@ -69,3 +70,9 @@ def test_a_command_that_needs_torch_is_seen_to_import_it(tmp_path):
     modules, out = imported_by("-m", "unstale", "methods", "drop", folder=tmp_path)
     assert "max_staleness" in out
     assert "torch" in modules
+
+
+def test_the_papers_tables_are_listed_without_torch(tmp_path):
+    modules, out = imported_by("-m", "unstale", "reproduce", "--json", folder=tmp_path)
+    assert '"Table 9"' in out
+    assert "torch" not in modules

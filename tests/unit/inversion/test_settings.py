@@ -20,6 +20,7 @@ from unstale.inversion import Inversion, preset
         ({"max_lr_cuts": -1}, "`max_lr_cuts`"),
         ({"sparsity": 1.0}, "sparsity"),
         ({"sample_share": 0.0}, "`sample_share`"),
+        ({"sample_share": 10.5}, "`sample_share`"),
         ({"max_seconds": 0.0}, "`max_seconds`"),
         ({"trial_iterations": 0}, "`trial_iterations` should be a positive integer"),
         ({"trial_loss": -1.0}, "`trial_loss`"),
@@ -58,6 +59,7 @@ def test_samples_are_a_share_within_bounds():
     assert [settings.num_samples(n) for n in (1, 40, 450)] == [8, 40, 100]
     half = Inversion(min_samples=8, max_samples=100, sample_share=0.5)
     assert [half.num_samples(n) for n in (1, 40, 450)] == [8, 20, 100]
+    assert Inversion(max_samples=5000, sample_share=10).num_samples(450) == 4500
 
 
 def test_the_surrogate_takes_the_clients_steps():
