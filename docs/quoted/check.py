@@ -8,12 +8,6 @@ from pathlib import Path
 from quoted.markers import Marker, MarkError, Number, marks_of, numbers_of, paragraph_start
 from quoted.sources import ROOT, SourceError, numbers_in, text_of, values_of
 
-EXEMPT = {
-    # Written anew when the zoo has been run on a GPU (issue 13); until then by hand.
-    "experiments/zoo/README.md",
-}
-"""Pages that are not checked, each with the reason."""
-
 
 @dataclass(frozen=True)
 class Problem:
@@ -30,8 +24,7 @@ class Problem:
 def pages() -> list[Path]:
     """Return all pages that are checked."""
     patterns = ("README.md", "CONTRIBUTING.md", "docs/*.md", "*/README.md", "*/*/README.md")
-    found = sorted({path for pattern in patterns for path in ROOT.glob(pattern)})
-    return [path for path in found if path.relative_to(ROOT).as_posix() not in EXEMPT]
+    return sorted({path for pattern in patterns for path in ROOT.glob(pattern)})
 
 
 def problems_of(page: Path) -> list[Problem]:

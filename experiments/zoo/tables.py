@@ -147,6 +147,32 @@ def not_run(lines: Mapping[tuple[str, int], Any]) -> str:
     return table(["cell", "seed", "status", "reason"], rows) if rows else "Every cell was run."
 
 
+def errors(file: Path, methods: str) -> str:
+    """Return the table of cosine distances of one file, for a page.
+
+    Args:
+        file: What `run.py` wrote.
+        methods: Labels, separated by commas.
+    """
+    return error_table(results(read([file])[1]), methods.split(","))
+
+
+def aims(file: Path, method: str) -> str:
+    """Return how many cells of one file meet the aims, for a page."""
+    return summary(results(read([file])[1]), method)
+
+
+def ratios(file: Path, methods: str) -> str:
+    """Return ratios to the stale update's cosine distance, first / in a run, for a page."""
+    labels = methods.split(",")
+
+    def cells(one: Result) -> list[str]:
+        found = ((one.ratio(m, "first"), one.ratio(m, "run")) for m in labels)
+        return [one.name, str(one.staleness), *(" / ".join(map(small, pair)) for pair in found)]
+
+    return table(["cell", "τ", *labels], map(cells, results(read([file])[1])))
+
+
 def main() -> None:
     """Print all tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])

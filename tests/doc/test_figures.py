@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 from quoted import check, sources
-from quoted.check import EXEMPT, pages, problems_of, rewritten
+from quoted.check import pages, problems_of, rewritten
 from quoted.markers import MarkError, marks_of, numbers_of
 
 
@@ -16,10 +16,6 @@ def page(request):
 
 def test_every_figure_has_its_source(page):
     assert [str(problem) for problem in problems_of(page)] == []
-
-
-def test_exempt_pages_exist():
-    assert [name for name in EXEMPT if not (sources.ROOT / name).is_file()] == []
 
 
 # --- the check itself, on pages of a small repository
