@@ -85,14 +85,6 @@ def test_stand_ins_keep_the_class_of_the_slow_nodes():
     assert not_there["stand_ins"] == 0
 
 
-def test_the_readme_has_the_table_of_the_results():
-    from compare import table
-
-    records = [json.loads(path.read_text()) for path in sorted(EXAMPLE.glob("results/*.json"))]
-    assert records
-    assert "\n".join(table(records)) in (EXAMPLE / "README.md").read_text()
-
-
 def run_script(name, folder, *arguments):
     """Run a script of the example; return its exit code, its output, and what it left behind."""
     from deployment import HANGS, wait_until
