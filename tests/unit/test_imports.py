@@ -16,6 +16,7 @@ LAYERS = [
     {"lazy", "params", "data", "models"},
     {"training", "executors"},
     {"inversion"},
+    {"privacy"},
     {"updates"},
     {"methods"},
     {"server"},
