@@ -86,10 +86,8 @@ class Seal:
 
         cipher = _ciphers().AESGCM(self.key)
         size = _NONCE + _BLOCK + _TAG
-        # Another mark than ours is found out by the first block, which then begins elsewhere.
-        blocks = [
-            sealed[at : at + size] for at in range(len(MARK), max(len(sealed), len(MARK) + 1), size)
-        ]
+        body = sealed[len(MARK) :] if sealed.startswith(MARK) else b""
+        blocks = [body[at : at + size] for at in range(0, len(body), size)] or [b""]
         try:
             return b"".join(
                 cipher.decrypt(b[:_NONCE], b[_NONCE:], _about(name, i, i == len(blocks) - 1))
