@@ -1,5 +1,7 @@
 """The mod that protects updates on the device, on real messages of Flower."""
 
+import base64
+
 import numpy as np
 import pytest
 import torch
@@ -14,11 +16,14 @@ from flwr.app import (
     RecordDict,
 )
 from flwr.clientapp import ClientApp
+from pretend_clients import honest, late_grid
+from strategy_runs import start, strategy
 
 import unstale as us
 from unstale.errors import ConfigError
-from unstale.flower import ProtectMod
+from unstale.flower import ClosePolicy, ProtectMod
 from unstale.flower.messages import RecordNames, messages_to
+from unstale.params import norm
 from unstale.seeding import generator
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
@@ -167,3 +172,52 @@ def test_an_update_that_is_not_finite_leaves_as_noise_alone():
 def test_wrong_settings():
     with pytest.raises(ConfigError, match="should be a `Protection`"):
         ProtectMod(0.95)
+
+
+def through(mod, client):
+    """A client of the grid in memory that answers through a ClientApp with this mod."""
+    app = ClientApp(mods=[mod])
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        return Message(client(message), reply_to=message)
+
+    return lambda message: app(message, context()).content
+
+
+def test_the_server_gets_what_the_mod_let_through_of_late_replies_too():
+    seen = []
+
+    class Spy(us.Identity):
+        def apply(self, updates, state, view):
+            seen.extend((u.staleness(view.version), norm(u.delta)) for u in updates)
+            return super().apply(updates, state, view)
+
+    mod = ProtectMod(us.Protection(clip=0.05))
+    grid = late_grid(
+        {3: 1.0, 4: 3.5},
+        clients=dict.fromkeys((3, 4), through(mod, honest)),
+        close=ClosePolicy(deadline=1.5),
+    )
+    it = strategy(server=us.Method(compensator=Spy()))
+    start(it, grid, rounds=6)
+    assert {staleness > 0 for staleness, _ in seen} == {True, False}
+    assert all(size == pytest.approx(0.05) for _, size in seen)
+
+
+def test_an_encrypted_run_on_flower_is_resumed_with_its_key(tmp_path, monkeypatch):
+    monkeypatch.setenv("THE_KEY", base64.b64encode(bytes(range(32))).decode())
+    storage = us.Storage(checkpoints="encrypted", key="env:THE_KEY")
+    settings = us.ServerSettings(storage=storage)
+    start(strategy(tmp_path, settings), late_grid({3: 1.0, 4: 1.0}), rounds=2)
+    written = [
+        p for kind in ("checkpoints", "journal") for p in (tmp_path / "run" / kind).iterdir()
+    ]
+    assert {p.suffix for p in written if p.is_file()} == {".json", ".sealed"}
+    with pytest.raises(ConfigError, match="since it is encrypted"):
+        start(strategy(tmp_path), late_grid({3: 1.0, 4: 1.0}), rounds=4, resume=True)
+    again = strategy(tmp_path, settings)
+    start(again, late_grid({3: 1.0, 4: 1.0}), rounds=4, resume=True)
+    whole = strategy()
+    start(whole, late_grid({3: 1.0, 4: 1.0}), rounds=4)
+    assert torch.equal(again.server.params["weight"], whole.server.params["weight"])
