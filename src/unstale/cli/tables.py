@@ -19,7 +19,9 @@ _COLUMNS = (
 )
 
 
-def summary_table(summary: Mapping[str, Any], console: Console | None = None) -> None:
+def summary_table(
+    summary: Mapping[str, Any], console: Console | None = None, *, mark: bool = True
+) -> None:
     """Print a summary: one row per method, with the spread over seeds, the best ones starred."""
     methods = summary["methods"]
     # Summaries of before had another measure of time, which is not shown any more.
@@ -32,7 +34,7 @@ def summary_table(summary: Mapping[str, Any], console: Console | None = None) ->
         or (key == "held_from" and has_time)
         or any(figures.get(key) is not None for figures in methods.values())
     ]
-    best = best_of(entrants_of(methods))
+    best = best_of(entrants_of(methods) if mark else {})
     marked = any(best[key] for key, _ in columns)
     stood_in = any(figures.get("stand_ins") for figures in methods.values())
     table = Table(

@@ -28,7 +28,8 @@ PAPER = ("#ffffff", "#1a1d22")
 
 # SVG dash patterns; the first is a solid line.
 DASHES = ("", "7 3", "2 3", "9 3 2 3")
-ORACLE_DASH = "5 4"
+# Runs side by side may have one oracle each.
+ORACLE_DASHES = ("5 4", "2 2", "9 3 2 3", "12 3")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +62,11 @@ def assign_styles(methods: Sequence[Method]) -> Mapping[str, Style]:
         (None, 0)
     """
     styles = {}
-    position = 0
+    position = oracles = 0
     for method in methods:
         if method.is_oracle:
-            styles[method.label] = Style(None, ORACLE_DASH)
+            styles[method.label] = Style(None, ORACLE_DASHES[oracles % len(ORACLE_DASHES)])
+            oracles += 1
             continue
         cycle, hue = divmod(position, len(HUES))
         styles[method.label] = Style(hue, DASHES[cycle % len(DASHES)])

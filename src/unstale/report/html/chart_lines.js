@@ -42,7 +42,7 @@ Unstale.kinds.lines = (figure, spec, shared) => {
     const [yMin, yMax] = spec.y.log ? logRange(values) : [spec.y.min ?? 0, spec.y.max ?? Math.max(...values, 1e-9) * 1.06];
     const yTicks = (spec.y.log ? logTicks : ticks)(yMin, yMax, spec.small ? 4 : 5);
     const yTexts = (spec.y.log ? logText : tickText)(yTicks);
-    const named = !spec.small && !spec.thin && width > 620 && new Set(shown.map((s) => s.method)).size <= 8;
+    const named = !spec.small && !spec.thin && width > 620 && new Set(shown.map((s) => s.method)).size <= 12;
     const longest = Math.max(0, ...labels.map((l) => clip(l, 18).length));
     const longestValue = Math.max(0, ...shown.map((s) => told(s.mean[s.mean.length - 1]).length));
     const left = 16 + 7 * Math.max(...yTexts.map((text) => text.length), 3);
