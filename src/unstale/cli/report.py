@@ -16,7 +16,9 @@ _MOST = 5
 
 
 @click.command(context_settings=HELP)
-@click.argument("run_dirs", metavar="RUN_DIR...", type=click.Path(path_type=Path), nargs=-1)
+@click.argument(
+    "run_dirs", metavar="RUN_DIR...", type=click.Path(path_type=Path), nargs=-1, required=True
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -39,8 +41,6 @@ def report(
     two folders have are told apart by folder, and settings in which the scenarios differ are
     said.
     """
-    if not run_dirs:
-        raise click.UsageError("Give at least one run folder.")
     if len(run_dirs) == 1:
         _one(run_dirs[0], out, as_json)
     else:
@@ -74,7 +74,7 @@ def _one(run_dir: Path, out: Path | None, as_json: bool) -> None:
         summary_table(summary)
         if "tuning" in summary:
             tuning_table(summary["tuning"])
-    elif run.missing and run.rounds:
+    elif run.missing:
         summary_table(as_summary(Context.of(run), f"{run.title}: provisional, rounds are missing"))
     click.echo(f"Report: {page}")
 
@@ -114,10 +114,14 @@ def _warn(run_dir: Path, run: "Run") -> None:
     if not missing:
         return
     more = f"; and {len(missing) - _MOST} more" if len(missing) > _MOST else ""
+    meaning = (
+        "Nothing can be computed anew; numbers are those of the summary alone."
+        if run.finished
+        else "The summary is not used; numbers are provisional, from the rounds that are there."
+    )
     click.echo(
         f"Warning: {run_dir} has a summary, but not all rounds that it is of: "
-        f"{'; '.join(missing[:_MOST])}{more}. The summary is not used; numbers are provisional, "
-        "from the rounds that are there. Copy the folder again, or run it anew.",
+        f"{'; '.join(missing[:_MOST])}{more}. {meaning} Copy the folder again, or run it anew.",
         err=True,
     )
 

@@ -1,7 +1,8 @@
 """Rounds that a finished run should have and does not: its summary then speaks of another state.
 
 That happens when files were deleted or cut, or copied only in part. The summary of such a folder
-is not used; its numbers are computed from the rounds that are there, and are provisional.
+is not used; its numbers are computed from the rounds that are there, and are provisional. A
+folder without any round has only its summary, which is shown with a warning.
 """
 
 from collections.abc import Collection, Sequence

@@ -69,6 +69,7 @@ def read_run(run_dir: Path) -> Run:
         planned = int(number(config.get("rounds"), "rounds") or 0)
         listed = [parse_method(value).label for value in items(config.get("methods"), "methods")]
         seeds = [int(number(seed, "seeds") or 0) for seed in items(config.get("seeds"), "seeds")]
+        any_round = any(lines for by_seed in rounds.values() for lines in by_seed.values())
         failed = _failed(run_dir / "failures")
         missing = find_missing(rounds, listed, seeds, planned, failed) if summary else ()
         return Run(
@@ -84,7 +85,7 @@ def read_run(run_dir: Path) -> Run:
                 label: parse_summary(value)
                 for label, value in mapping(summary.get("methods"), "methods").items()
             }
-            if summary and not missing
+            if summary and not (missing and any_round)
             else None,
             **_evaluated(config, summary),
             surrogates=_read_surrogates(run_dir / "surrogates"),

@@ -126,7 +126,7 @@ class Run:
     """The part `privacy` of the summary; empty where clients protect nothing, or before the end."""
 
     missing: tuple["Missing", ...] = ()
-    """Rounds that its summary is of and that are not there; the summary is then not used."""
+    """Rounds that its summary is of and that are not there; the summary is used only if none is."""
 
     @property
     def finished(self) -> bool:

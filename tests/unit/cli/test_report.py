@@ -14,7 +14,7 @@ def test_a_folder_without_a_run(unstale, tmp_path):
 def test_no_folder_at_all(unstale):
     result = unstale("report")
     assert result.code == 2
-    assert "at least one run folder" in result.err
+    assert "Missing argument" in result.err
 
 
 def test_several_folders_in_one_page_and_table(unstale, small, tmp_path):

@@ -1,5 +1,6 @@
 import csv
 import io
+import shutil
 
 from unstale.report import read_run, write_report
 from unstale.report.export import as_csv
@@ -60,3 +61,11 @@ def test_every_round_is_a_row_of_the_csv(fake_run):
     assert float(row["affected_accuracy"]) == record.affected_accuracy
     assert int(row["arrivals"]) == record.arrivals
     assert {r["accuracy"] for r in rows if int(r["round"]) % 2} == {""}
+
+
+def test_a_folder_with_nothing_but_its_summary_shows_that(fake_run):
+    folder = fake_run(rounds=10, seeds=(0,), methods=("unweighted",))
+    shutil.rmtree(folder / "rounds")
+    run = read_run(folder)
+    assert run.finished
+    assert [str(one) for one in run.missing] == ["unweighted, seed 0: all 10 rounds"]
