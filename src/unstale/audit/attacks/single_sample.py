@@ -1,0 +1,139 @@
+"""The easiest case, the paper's: one sample, one gradient step, and then what is to be seen of it.
+
+Two attacks: our own inversion with one sample and a learned label, and gradient matching with
+the label read from the last layer.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from unstale.audit.attacks.gradient_matching import Matching, match_gradients
+from unstale.audit.attacks.last_layer import single_label
+from unstale.audit.attacks.protection import Protection
+from unstale.errors import UnknownNameError
+from unstale.inversion import InputSpec, Inversion, Request, fit_many
+from unstale.inversion.target import target_of
+from unstale.params import Params
+from unstale.seeding import derive, generator
+from unstale.training.local import LocalSpec, local_update
+from unstale.training.token_models import surrogate_names
+
+ATTACKS = ("inversion", "matching")
+# What is recovered of one sample is wanted at any loss, and the surrogate is that one sample.
+_ONE = {"min_samples": 1, "max_samples": 1, "history": 1, "max_loss": 1e9, "restart_loss": 0.0}
+
+
+def inversion_settings(sparsity: float, iterations: int) -> Inversion:
+    """Return the settings of our own inversion for one sample and one gradient.
+
+    Steps are small and the fit does not stop early: this is an attack, not a conversion.
+    """
+    return Inversion(
+        **_ONE,  # type: ignore[arg-type]
+        sparsity=sparsity,
+        iterations=iterations,
+        start="halfway",
+        schedule="cosine",
+        patience=0,
+    )
+
+
+def recover_singles(
+    attack: str,
+    model: nn.Module,
+    params: Params,
+    x: Tensor,
+    y: Tensor,
+    *,
+    inputs: InputSpec,
+    protection: Protection,
+    iterations: int = 400,
+    tv: float = 1e-3,
+    lr: float = 0.01,
+    seed: int = 0,
+) -> tuple[Tensor, Tensor]:
+    """Attack each sample by itself, from the gradient of its loss.
+
+    Args:
+        attack: `inversion`, our own; or `matching`, cosine distance and total variation.
+        model: The structure.
+        params: The weights at which gradients are taken.
+        x: The samples.
+        y: Their labels.
+        inputs: What one input looks like.
+        protection: What of the gradient is to be seen.
+        iterations: Of each attack.
+        tv: Weight of the total variation, of `matching`.
+        lr: The learning rate of the step, from which the update is computed.
+        seed: Seeds starts and noise.
+
+    Returns:
+        The recovered inputs, in the order of `x`, and the recovered labels. Where an attack finds
+        nothing, its start.
+    """
+    if attack not in ATTACKS:
+        raise UnknownNameError("The attack", attack, ATTACKS)
+    local = LocalSpec(lr=lr, steps=1)
+    seen = [
+        protection.apply(
+            local_update(model, params, x[i : i + 1], y[i : i + 1], local),
+            local.lr,
+            generator(seed, "audit", "noise", i),
+        )
+        for i in range(len(x))
+    ]
+    if attack == "matching":
+        return _matched(model, params, seen, inputs, protection, iterations, tv, seed)
+    return _inverted(model, params, seen, inputs, protection, iterations, local, seed)
+
+
+def _matched(
+    model: nn.Module,
+    params: Params,
+    seen: Sequence[Params],
+    inputs: InputSpec,
+    protection: Protection,
+    iterations: int,
+    tv: float,
+    seed: int,
+) -> tuple[Tensor, Tensor]:
+    names = surrogate_names(model)
+    targets = [target_of(params, delta, names, protection.sparsity) for delta in seen]
+    labels = torch.tensor([single_label(model, delta, inputs.classes) for delta in seen])
+    labels = labels.to(targets[0].delta.device)
+    settings = Matching(iterations=iterations, tv=tv)
+    found = match_gradients(
+        model, targets, labels[:, None], inputs=inputs, settings=settings, seed=seed
+    )
+    return found.x[:, 0], labels
+
+
+def _inverted(
+    model: nn.Module,
+    params: Params,
+    seen: Sequence[Params],
+    inputs: InputSpec,
+    protection: Protection,
+    iterations: int,
+    local: LocalSpec,
+    seed: int,
+) -> tuple[Tensor, Tensor]:
+    requests = [
+        Request(params, delta, 1, seed=derive(seed, "audit", "single", i))
+        for i, delta in enumerate(seen)
+    ]
+    settings = inversion_settings(protection.sparsity, iterations)
+    fits = fit_many(model, requests, local=local, inputs=inputs, settings=settings)
+    like = next(iter(params.values()))
+    x = torch.stack(
+        [
+            torch.full(inputs.shape, inputs.middle).to(like)
+            if fit.surrogate is None
+            else fit.surrogate.x[0].to(like)
+            for fit in fits
+        ]
+    )
+    labels = [0 if f.surrogate is None else int(f.surrogate.labels[0].argmax()) for f in fits]
+    return x, torch.tensor(labels, device=x.device)
