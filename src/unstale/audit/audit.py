@@ -4,7 +4,7 @@ import copy
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -58,11 +58,11 @@ class AuditPlan:
     """The version that its first update is trained from."""
     every: int = 5
     """The number of versions between two of them."""
-    matching: Matching = Matching()
+    matching: Matching = field(default_factory=Matching)
     """The search of the surrogate model extension."""
     max_images: int = 64
     """The most inputs that it looks for."""
-    protection: Protection = Protection()
+    protection: Protection = field(default_factory=Protection)
     """What clients do to an update before they send it."""
     seed: int = 0
     """Seeds everything."""
@@ -130,17 +130,13 @@ def audit_privacy(
     _check(model, inputs, clients, attacked)
     model = copy.deepcopy(model).to(clients[0].x.device)
     start = params_of(model)
-    versions = versions_of(
-        model, clients, plan.versions, local=local, start=start, seed=plan.seed
-    )
+    versions = versions_of(model, clients, plan.versions, local=local, start=start, seed=plan.seed)
     references, candidates = split_held_out(
         held_out.x[:MAX_HELD_OUT], held_out.y[:MAX_HELD_OUT], plan.seed
     )
     # With the candidates, too: where attacked clients hold a class, few others may have it.
     lessons = (torch.cat(pair) for pair in zip((known.x, known.y), candidates, strict=True))
-    judge = Judge(
-        inputs, candidates, trained_classifier(model, *lessons, seed=plan.seed), lpips
-    )
+    judge = Judge(inputs, candidates, trained_classifier(model, *lessons, seed=plan.seed), lpips)
     victims = [clients[i] for i in attacked]
     scene = _Scene(model, local, inputs, inversion, plan, judge, references, versions)
     sizes = _sizes(plan.sizes, victims)

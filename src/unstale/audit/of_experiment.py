@@ -57,7 +57,9 @@ def audit_experiment(
             f"Found {attacked} attacked of {clients}."
         )
     found = method_to_check(config, method)
-    settings = found.compensator.inversion if found and isinstance(found.compensator, Convert) else None
+    settings = (
+        found.compensator.inversion if found and isinstance(found.compensator, Convert) else None
+    )
     dataset = load_data(config, data_root)
     if dataset.vocabulary is not None:
         raise ConfigError(
@@ -101,7 +103,5 @@ def audit_experiment(
         torch.set_num_threads(threads)
 
 
-def _client(
-    x: torch.Tensor, y: torch.Tensor, chosen: torch.Tensor, device: torch.device
-) -> Client:
+def _client(x: torch.Tensor, y: torch.Tensor, chosen: torch.Tensor, device: torch.device) -> Client:
     return Client(x[chosen].to(device), y[chosen].to(device))

@@ -170,9 +170,7 @@ class PrivacyAudit:
 
     def has(self, measure: str) -> bool:
         """Tell whether anything has this measure."""
-        return any(
-            math.isfinite(getattr(q, measure)) for s in self.sizes for q in s.rows.values()
-        )
+        return any(math.isfinite(getattr(q, measure)) for s in self.sizes for q in s.rows.values())
 
     def __str__(self) -> str:
         from rich.console import Console

@@ -14,7 +14,7 @@ SHOWS = {
     "their own original among {candidates} samples",
     "members": "surrogates are nearer to a client's own samples than to others of the class "
     "(AUC {auc:.2f}, {tpr:.0%} found at 1 % false positives), though no single sample is "
-    "found more often than by chance",
+    "found more often than by the baselines",
     "the class": "surrogates show which class a client holds ({class_:.0%} are recognised), and no "
     "more of its samples than another sample of the class does",
     "nothing": "surrogates show neither samples nor the class beyond the baselines",
@@ -26,8 +26,8 @@ LIMITS = (
     "differential privacy on the client bounds what any attack can find.",
 )
 CHANGE = (
-    "What to change: let clients hold more samples or train more steps in one update; protect "
-    "updates on the client (sparsify, add noise, or clip and noise for differential privacy) and "
+    "What to change: let clients train on more samples in one update, or protect updates on the "
+    "client (sparsify, add noise, or clip and noise for differential privacy) and "
     "audit again with --sparsity and --noise; keep surrogates out of run folders and checkpoints. "
     "Sparsifying on the server (inversion.sparsity) hides nothing from the server itself."
 )

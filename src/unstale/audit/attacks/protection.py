@@ -31,8 +31,7 @@ class Protection:
         check_rate(self.sparsity)
         if not 0 <= self.variance < float("inf"):
             raise ConfigError(
-                "Protection: `variance` should be at least 0 and finite. "
-                f"Found {self.variance!r}."
+                f"Protection: `variance` should be at least 0 and finite. Found {self.variance!r}."
             )
 
     @property

@@ -48,6 +48,10 @@ class Quality:
     """Among how many samples an original was to be found."""
 
 
+NOTHING = Quality(math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, math.nan)
+"""Where nothing was recovered."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Judge:
     """What recovered inputs are measured with."""
@@ -82,10 +86,9 @@ class Judge:
             pairs: Which belongs to which, where that is known; else the best one-to-one match.
         """
         if not len(recovered) or not bool(torch.isfinite(recovered).all()):
-            return Quality(*[math.nan] * 8)
+            return NOTHING
         found, own = unit_range(recovered, self.inputs), unit_range(x, self.inputs)
-        pool_x, pool_y = self.of_classes(y)
-        others = unit_range(pool_x, self.inputs)
+        others = unit_range(self.of_classes(y)[0], self.inputs)
         pairs = match(mean_squared_errors(found, own)) if pairs is None else pairs
         a, b = found[list(pairs.recovered)], own[list(pairs.originals)]
         errors = (a - b).flatten(1).square().mean(1).tolist()
@@ -127,7 +130,7 @@ class Judge:
 def mean_quality(found: Sequence[Quality]) -> Quality:
     """Return the means over several clients, each counted once; NaN are left out."""
     if not found:
-        return Quality(*[math.nan] * 8)
+        return NOTHING
     names = [f.name for f in dataclasses.fields(Quality)][:8]
     means = {n: _mean([v for q in found if math.isfinite(v := getattr(q, n))]) for n in names}
     return Quality(
