@@ -56,10 +56,9 @@ def audit_experiment(
             "audit: There should be at least one attacked client, and more clients than those. "
             f"Found {attacked} attacked of {clients}."
         )
-    found = method_to_check(config, method)
-    settings = (
-        found.compensator.inversion if found and isinstance(found.compensator, Convert) else None
-    )
+    chosen = method_to_check(config, method)
+    compensator = None if chosen is None else chosen.compensator
+    settings = compensator.inversion if isinstance(compensator, Convert) else Inversion()
     dataset = load_data(config, data_root)
     if dataset.vocabulary is not None:
         raise ConfigError(
@@ -93,7 +92,7 @@ def audit_experiment(
             known=_client(dataset.x_train, dataset.y_train, ~taken, where),
             held_out=Client(dataset.x_test.to(where), dataset.y_test.to(where)),
             plan=plan,
-            inversion=settings or Inversion(),
+            inversion=settings,
             lpips=perceptual,
             title=config.name,
             class_names=dataset.classes,

@@ -81,7 +81,7 @@ def _lede(audit: PrivacyAudit) -> str:
     for verdict in audit.verdicts:
         groups.setdefault(verdict.word, []).append(str(verdict.samples))
     clauses = [
-        f"with {', '.join(sizes)} sample{'s' * (sizes != ['1'])} a client, {_LEDES[word]}"
+        f"with {' or '.join(sizes)} sample{'s' * (sizes != ['1'])} a client, {_LEDES[word]}"
         for word, sizes in groups.items()
     ]
     text = "; ".join(clauses)

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from unstale.audit.result import PrivacyAudit, Size
 
 SHOWS = {
-    "samples": "surrogates show single samples of a client: {found} of the recovered inputs find "
-    "their own original among {candidates} samples",
+    "samples": "surrogates show single samples of a client: in {found} of the matched pairs "
+    "the recovered input finds its own original among {candidates} samples",
     "members": "surrogates are nearer to a client's own samples than to others of the class "
     "(AUC {auc:.2f}, {tpr:.0%} found at 1 % false positives), though no single sample is "
     "found more often than by the baselines",

@@ -29,10 +29,7 @@ from unstale.cli.options import HELP
 @click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1, …")
 @click.option("--data", "data_root", metavar="DIR", help="The data root; else UNSTALE_DATA.")
 @click.option(
-    "--out",
-    metavar="PAGE.html",
-    type=click.Path(path_type=Path),
-    help="Write a page with pictures.",
+    "--out", metavar="PAGE", type=click.Path(path_type=Path), help="Write a page, with pictures."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print everything for programs on stdout.")
 def audit(
@@ -69,9 +66,7 @@ def audit(
 
     config = load_experiment(experiment, overrides=overrides)
     if out is not None and out.suffix.lower() not in (".html", ".htm"):
-        raise ConfigError(
-            f"--out should be the name of an HTML page. Found {out}. End it in .html."
-        )
+        raise ConfigError(f"--out should be an HTML page, which ends in .html. Found {out}.")
     plan = AuditPlan(
         sizes=_sizes(sizes),
         updates=updates,

@@ -170,7 +170,8 @@ def _between(
     base: Params, delta: Tensor, alpha: Tensor, names: tuple[str, ...]
 ) -> dict[str, Tensor]:
     """Return the weights w₀ + αΔ, stacked; α may require a gradient."""
-    parts = delta.split([base[n][0].numel() for n in names], dim=1)
+    sizes = [base[n][0].numel() for n in names]
+    parts = torch.split(delta, sizes, dim=1)
     moved = {
         n: base[n] + (alpha[:, None] * part).reshape(base[n].shape)
         for n, part in zip(names, parts, strict=True)

@@ -57,5 +57,6 @@ class Protection:
             vector = vector + self.variance**0.5 * step_size * noise
         if mask is not None:
             vector = vector * mask
-        parts = vector.split([d.numel() for d in delta.values()])
+        sizes = [d.numel() for d in delta.values()]
+        parts = torch.split(vector, sizes)
         return {n: p.reshape(d.shape) for (n, d), p in zip(delta.items(), parts, strict=True)}
