@@ -11,7 +11,7 @@ from unstale.audit.attacks.last_layer import labels_of_counts
 from unstale.inversion import InputSpec
 from unstale.seeding import generator
 
-NOISE, MEAN, HELD_OUT = "noise", "class mean", "held-out sample"
+NOISE, MEAN, HELD_OUT = "random noise", "class mean", "held-out sample"
 
 
 def baselines(

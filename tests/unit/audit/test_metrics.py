@@ -121,6 +121,7 @@ def test_a_classifier_learns_and_the_given_model_stays():
     x = 20 * torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
     y = (x[:, 0] > 0).long()
     model = nn.Linear(2, 2)
+    nn.init.zeros_(model.weight)
     before = model.weight.detach().clone()
     judge = trained_classifier(model, x, y, steps=400)
     assert recognised(judge, x, y).float().mean() > 0.9

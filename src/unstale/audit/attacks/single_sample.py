@@ -25,7 +25,7 @@ ATTACKS = ("inversion", "matching")
 _ONE = {"min_samples": 1, "max_samples": 1, "history": 1, "max_loss": 1e9, "restart_loss": 0.0}
 
 
-def inversion_settings(sparsity: float, iterations: int) -> Inversion:
+def inversion_settings(sparsity: float, iterations: int, at_once: int = 16) -> Inversion:
     """Return the settings of our own inversion for one sample and one gradient.
 
     Steps are small and the fit does not stop early: this is an attack, not a conversion.
@@ -37,6 +37,7 @@ def inversion_settings(sparsity: float, iterations: int) -> Inversion:
         start="halfway",
         schedule="cosine",
         patience=0,
+        at_once=at_once,
     )
 
 
@@ -52,6 +53,7 @@ def recover_singles(
     iterations: int = 400,
     tv: float = 1e-3,
     lr: float = 0.01,
+    at_once: int = 16,
     seed: int = 0,
 ) -> tuple[Tensor, Tensor]:
     """Attack each sample by itself, from the gradient of its loss.
@@ -67,6 +69,7 @@ def recover_singles(
         iterations: Of each attack.
         tv: Weight of the total variation, of `matching`.
         lr: The learning rate of the step, from which the update is computed.
+        at_once: How many samples are attacked in one batch; bounds the memory.
         seed: Seeds starts and noise.
 
     Returns:
@@ -76,17 +79,24 @@ def recover_singles(
     if attack not in ATTACKS:
         raise UnknownNameError("The attack", attack, ATTACKS)
     local = LocalSpec(lr=lr, steps=1)
-    seen = [
-        protection.apply(
-            local_update(model, params, x[i : i + 1], y[i : i + 1], local),
-            local.lr,
-            generator(seed, "audit", "noise", i),
-        )
-        for i in range(len(x))
-    ]
-    if attack == "matching":
-        return _matched(model, params, seen, inputs, protection, iterations, tv, seed)
-    return _inverted(model, params, seen, inputs, protection, iterations, local, seed)
+    found = []
+    for first in range(0, len(x), at_once):
+        seen = [
+            protection.apply(
+                local_update(model, params, x[i : i + 1], y[i : i + 1], local),
+                local.lr,
+                generator(seed, "audit", "noise", i),
+            )
+            for i in range(first, min(first + at_once, len(x)))
+        ]
+        batch = derive(seed, "audit", "batch", first)
+        if attack == "matching":
+            search = Matching(iterations=iterations, tv=tv)
+            found.append(_matched(model, params, seen, inputs, protection, search, batch))
+        else:
+            settings = inversion_settings(protection.sparsity, iterations, at_once)
+            found.append(_inverted(model, params, seen, inputs, settings, local, batch))
+    return torch.cat([part for part, _ in found]), torch.cat([labels for _, labels in found])
 
 
 def _matched(
@@ -95,15 +105,13 @@ def _matched(
     seen: Sequence[Params],
     inputs: InputSpec,
     protection: Protection,
-    iterations: int,
-    tv: float,
+    settings: Matching,
     seed: int,
 ) -> tuple[Tensor, Tensor]:
     names = surrogate_names(model)
     targets = [target_of(params, delta, names, protection.sparsity) for delta in seen]
     labels = torch.tensor([single_label(model, delta, inputs.classes) for delta in seen])
     labels = labels.to(targets[0].delta.device)
-    settings = Matching(iterations=iterations, tv=tv)
     found = match_gradients(
         model, targets, labels[:, None], inputs=inputs, settings=settings, seed=seed
     )
@@ -115,8 +123,7 @@ def _inverted(
     params: Params,
     seen: Sequence[Params],
     inputs: InputSpec,
-    protection: Protection,
-    iterations: int,
+    settings: Inversion,
     local: LocalSpec,
     seed: int,
 ) -> tuple[Tensor, Tensor]:
@@ -124,7 +131,6 @@ def _inverted(
         Request(params, delta, 1, seed=derive(seed, "audit", "single", i))
         for i, delta in enumerate(seen)
     ]
-    settings = inversion_settings(protection.sparsity, iterations)
     fits = fit_many(model, requests, local=local, inputs=inputs, settings=settings)
     like = next(iter(params.values()))
     x = torch.stack(
