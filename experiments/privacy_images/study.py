@@ -131,19 +131,24 @@ def singles(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
     return {"singles": found, "pictures": {"shape": list(inputs.shape), **pictures}}
 
 
-def clients(arguments: argparse.Namespace, seed: int) -> list[dict[str, Any]]:
-    """Return every measure of whole clients, one row for each attack, size and number of steps."""
-    rows = []
+def clients(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
+    """Return every measure of whole clients, one row for each attack, size and number of steps.
+
+    With some pictures, of the largest clients with the most steps.
+    """
+    rows, pictures = [], {}
     sizes = tuple(arguments.sizes)
     for steps in arguments.steps:
         changes = [f"local.epochs={steps}"]
+        if arguments.fit_iterations:
+            changes.append(f"methods.convert.inversion.iterations={arguments.fit_iterations}")
         if arguments.set != "digits":
             changes.append(f"partition.samples={max(sizes)}")
         plan = AuditPlan(
             sizes=sizes,
             updates=arguments.updates,
             begin=arguments.begin,
-            matching=Matching(iterations=arguments.iterations),
+            matching=Matching(iterations=arguments.client_iterations),
             seed=seed,
         )
         found = audit_experiment(
@@ -160,7 +165,11 @@ def clients(arguments: argparse.Namespace, seed: int) -> list[dict[str, Any]]:
             labels = {f"labels_{k}": v for k, v in dataclasses.asdict(size.labels).items()}
             about |= {k: v if math.isfinite(v) else None for k, v in labels.items()}
             rows += [{**about, "by": name, **plain(q)} for name, q in size.rows.items()]
-    return rows
+        strips = found.sizes[-1].strips
+        pictures = {s.name: [[round(255 * v) for v in x] for x in s.x[:SHOWN]] for s in strips} | {
+            "shape": list(strips[0].shape)
+        }
+    return {"clients": rows, "matches": pictures}
 
 
 def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -182,7 +191,9 @@ def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=numbers, default=[10])
     parser.add_argument("--parts", default="singles,clients")
     parser.add_argument("--samples", type=int, default=64, help="single samples to attack")
-    parser.add_argument("--iterations", type=int, default=2000, help="of every attack")
+    parser.add_argument("--iterations", type=int, default=2000, help="on single samples")
+    parser.add_argument("--client-iterations", type=int, default=500, help="on clients' updates")
+    parser.add_argument("--fit-iterations", type=int, help="of conversion; else its default")
     parser.add_argument("--at-once", type=int, default=16, help="single samples in one batch")
     parser.add_argument("--classifier", type=int, default=2000, help="steps of its training")
     parser.add_argument("--sizes", type=numbers, default=[1, 4, 16, 64, 450], help="of clients")
@@ -195,8 +206,8 @@ def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
     words = sys.argv[1:] if words is None else words
     if "--smoke" in words:
         parser.set_defaults(
-            seeds=[0], samples=2, iterations=5, classifier=20, sizes=[2], steps=[1], updates=2,
-            begin=1, attacked=2,
+            seeds=[0], samples=2, iterations=5, client_iterations=5, classifier=20, sizes=[2],
+            steps=[1], updates=1, begin=1, attacked=2, fit_iterations=30,
         )  # fmt: skip
     return parser.parse_args(words)
 
@@ -213,7 +224,7 @@ def main() -> None:
         if part == "singles":
             content |= singles(arguments, arguments.seeds[0])
         else:
-            content["clients"] = clients(arguments, arguments.seeds[0])
+            content |= clients(arguments, arguments.seeds[0])
         if arguments.out:  # what was measured outlives a run that is cut off
             write_result(arguments.out, about, content)
 

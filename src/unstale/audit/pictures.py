@@ -45,7 +45,7 @@ def strips_of(
     shown = min(most, len(own))
     strips = [Strip(ORIGINAL, inputs.shape, _values(own[:shown]), tuple(y[:shown].tolist()))]
     for name, recovered in sets.items():
-        found = unit_range(recovered, inputs)
+        found = unit_range(recovered.to(x), inputs)
         errors = mean_squared_errors(found, own)
         pairs = match(errors)
         at = dict(zip(pairs.originals, pairs.recovered, strict=True))

@@ -27,6 +27,9 @@ from unstale.training.losses import Loss, resolve_loss
 from unstale.training.token_models import surrogate_names
 from unstale.training.vectorised import StackedTraining
 
+# Weights of the total variation: of images with sides of at least 16, and of other inputs.
+_LARGE_TV, _SMALL_TV, _LARGE_SIDE = 0.1, 1e-3, 16
+
 
 @dataclass(frozen=True, slots=True)
 class Matching:
@@ -36,8 +39,9 @@ class Matching:
     """Iterations of Adam on the sign of the gradient."""
     lr: float = 0.1
     """Step, as a share of the inputs' range; divided by 10 at 3/8, 5/8 and 7/8."""
-    tv: float = 1e-3
-    """λ, the weight of the total variation, measured as a share of the range."""
+    tv: float | None = None
+    """λ, the weight of the total variation, measured as a share of the range; None chooses by
+    `usual_tv`."""
     restarts: int = 1
     """Starts from different noise; the one of the least loss is taken."""
     alpha: float = 0.0
@@ -54,10 +58,23 @@ class Matching:
                 )
         for name in ("lr", "tv", "alpha_lr", "alpha"):
             value = getattr(self, name)
-            if not 0 <= value < float("inf"):
+            if value is not None and not 0 <= value < float("inf"):
                 raise ConfigError(
                     f"Matching: `{name}` should be at least 0 and finite. Found {value!r}."
                 )
+
+
+def usual_tv(shape: tuple[int, ...]) -> float:
+    """Return the weight of the total variation that does well for inputs of a shape.
+
+    Neighbours differ less in larger images. Chosen on seeds 0 to 2 from 0 to 0.4, on digits
+    (8 × 8) with a perceptron and on MNIST (28 × 28) with LeNet.
+
+    Example:
+        >>> usual_tv((1, 8, 8)), usual_tv((3, 32, 32)), usual_tv((64,))
+        (0.001, 0.1, 0.001)
+    """
+    return _LARGE_TV if len(shape) == 3 and min(shape[1:]) >= _LARGE_SIDE else _SMALL_TV
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,13 +154,14 @@ def _search(
     optimizer = torch.optim.Adam(groups)
     cuts = [settings.iterations * eighths // 8 for eighths in (3, 5, 7)]
     schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, cuts, gamma=0.1)
+    tv = usual_tv(inputs.shape) if settings.tv is None else settings.tv
     best_x, best_loss, best_alpha = x.detach().clone(), torch.full_like(alpha, 2.0), alpha.detach()
     least = torch.full_like(best_loss, float("inf"))
     for _ in range(settings.iterations):
         optimizer.zero_grad(set_to_none=True)
         at = alpha if settings.alpha_lr else alpha.detach()
         far = cosine(-gradient(_between(base, delta, at, gradient.names), x, labels), delta, mask)
-        total = far + settings.tv * total_variation(x, inputs.shape) / inputs.unit
+        total = far + tv * total_variation(x, inputs.shape) / inputs.unit
         with torch.no_grad():  # the loss is that of x before the step
             better = total < least
             least = torch.where(better, total, least)

@@ -51,7 +51,7 @@ def recover_singles(
     inputs: InputSpec,
     protection: Protection,
     iterations: int = 400,
-    tv: float = 1e-3,
+    tv: float | None = None,
     lr: float = 0.01,
     at_once: int = 16,
     seed: int = 0,
@@ -67,7 +67,7 @@ def recover_singles(
         inputs: What one input looks like.
         protection: What of the gradient is to be seen.
         iterations: Of each attack.
-        tv: Weight of the total variation, of `matching`.
+        tv: Weight of the total variation, of `matching`; None chooses by the inputs' shape.
         lr: The learning rate of the step, from which the update is computed.
         at_once: How many samples are attacked in one batch; bounds the memory.
         seed: Seeds starts and noise.

@@ -39,9 +39,10 @@ def match(errors: Tensor) -> Match:
     """
     from scipy.optimize import linear_sum_assignment
 
-    rows, columns = linear_sum_assignment(errors.detach().cpu().numpy())
+    costs = errors.detach().cpu().numpy()
+    rows, columns = linear_sum_assignment(costs)
     pairs = sorted(
-        zip(rows.tolist(), columns.tolist(), strict=True), key=lambda p: (float(errors[p]), p)
+        zip(rows.tolist(), columns.tolist(), strict=True), key=lambda p: (float(costs[p]), p)
     )
     return Match(tuple(r for r, _ in pairs), tuple(o for _, o in pairs))
 

@@ -87,6 +87,7 @@ class Judge:
         """
         if not len(recovered) or not bool(torch.isfinite(recovered).all()):
             return NOTHING
+        recovered = recovered.to(x)
         found, own = unit_range(recovered, self.inputs), unit_range(x, self.inputs)
         others = unit_range(self.of_classes(y)[0], self.inputs)
         pairs = match(mean_squared_errors(found, own)) if pairs is None else pairs
