@@ -128,6 +128,8 @@ def audit_privacy(
     began = time.perf_counter()
     plan, inversion = plan or AuditPlan(), inversion or Inversion()
     _check(model, inputs, clients, attacked)
+    victims = [clients[i] for i in attacked]
+    sizes = _sizes(plan.sizes, victims)
     model = copy.deepcopy(model).to(clients[0].x.device)
     start = params_of(model)
     versions = versions_of(model, clients, plan.versions, local=local, start=start, seed=plan.seed)
@@ -137,9 +139,7 @@ def audit_privacy(
     # With the candidates, too: where attacked clients hold a class, few others may have it.
     lessons = (torch.cat(pair) for pair in zip((known.x, known.y), candidates, strict=True))
     judge = Judge(inputs, candidates, trained_classifier(model, *lessons, seed=plan.seed), lpips)
-    victims = [clients[i] for i in attacked]
     scene = _Scene(model, local, inputs, inversion, plan, judge, references, versions)
-    sizes = _sizes(plan.sizes, victims)
     found = []
     for done, size in enumerate(sizes):
         found.append(scene.audited(_cut(victims, size, plan.seed), size))

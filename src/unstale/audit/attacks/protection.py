@@ -56,7 +56,7 @@ class Protection:
             noise = torch.randn(vector.shape, generator=generator).to(vector)
             vector = vector + self.variance**0.5 * step_size * noise
         if mask is not None:
-            vector = vector * mask
+            vector = torch.where(mask, vector, 0)
         sizes = [d.numel() for d in delta.values()]
         parts = torch.split(vector, sizes)
         return {n: p.reshape(d.shape) for (n, d), p in zip(delta.items(), parts, strict=True)}
