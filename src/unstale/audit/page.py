@@ -113,8 +113,7 @@ def _note(size: Size) -> str:
 
 def _table(audit: PrivacyAudit, size: Size) -> Table:
     measures = [m for m in MEASURES if audit.has(m[0])]
-    arrows = {True: "less is nearer", False: "more is nearer"}
-    columns = tuple(Column(head, arrows[less]) for _, head, _, less in measures)
+    columns = tuple(Column(f"{head} {'↓' if less else '↑'}") for _, head, _, less in measures)
     rows = tuple(
         Row(name, tuple(_cell(quality, m) for m in measures), is_method=False, oracle=_plain(name))
         for name, quality in size.rows.items()

@@ -10,8 +10,8 @@ from unstale.audit.metrics.quality import Quality
 
 # The rows of an audit that are no baselines, and the one that is another client's.
 FIRST, LAST = "conversion, first", "conversion, last"
-UPDATE = "the update alone (SME)"
-OTHER = "another client's surrogate"
+UPDATE = "update alone (SME)"
+OTHER = "another client's"
 
 Word = Literal["samples", "members", "the class", "nothing", "no surrogate"]
 
