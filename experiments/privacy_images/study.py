@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from unstale.audit import AuditPlan, audit_experiment
-from unstale.audit.attacks import Matching, Protection, recover_singles
+from unstale.audit.attacks import Matching, recover_singles
 from unstale.audit.attacks.single_sample import ATTACKS
 from unstale.audit.baselines import HELD_OUT, MEAN, NOISE, baselines, split_held_out
 from unstale.audit.metrics import Judge, Lpips, Match, Quality, trained_classifier, unit_range
@@ -31,6 +31,7 @@ from unstale.experiment.model import model_for
 from unstale.experiment.prepare import inputs_of
 from unstale.inversion import InputSpec
 from unstale.params import params_of
+from unstale.privacy import Protection
 from unstale.run_folder.provenance import provenance, require_clean, write_result
 from unstale.seeding import generator
 
@@ -43,14 +44,14 @@ SETS: dict[str, tuple[str, tuple[str, ...]]] = {
     "lenet_cifar10": (str(TABLE / "cifar10.toml"), ("model.name=lenet",)),
     "resnet18_cifar10": (str(TABLE / "cifar10.toml"), ()),
 }
-PROTECTIONS = (
-    Protection(),
-    Protection(0.30),
-    Protection(0.75),
-    Protection(0.95),
-    Protection(0.0, 1e-3),
-    Protection(0.95, 1e-3),
-)
+PROTECTIONS = {
+    "0 %": Protection(),
+    "30 %": Protection(sparsity=0.30),
+    "75 %": Protection(sparsity=0.75),
+    "95 %": Protection(sparsity=0.95),
+    "noise": Protection(noise_variance=1e-3),
+    "95 % + noise": Protection(sparsity=0.95, noise_variance=1e-3),
+}
 LPIPS = "lpips_alex.npz"
 SHOWN = 5  # pictures of each kind
 
@@ -118,16 +119,16 @@ def singles(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
     pictures = {"original": pixels(x, inputs), NOISE: pixels(known[NOISE], inputs)}
     for attack in ATTACKS:
         found[attack] = dict(base)
-        for protection in PROTECTIONS:
+        for name, protection in PROTECTIONS.items():
             recovered, labels = recover_singles(
                 attack, model, weights, x, y, inputs=inputs, protection=protection,
                 iterations=arguments.iterations, at_once=arguments.at_once, seed=seed,
             )  # fmt: skip
             row = plain(judge.measure(recovered, x, y, pairs=own))
             row["label"] = float((labels == y).double().mean())
-            found[attack][protection.name] = row
-            pictures[f"{attack}, {protection.name}"] = pixels(recovered, inputs)
-            print(f"{arguments.set}, seed {seed}: {attack} at {protection.name}: {row}", flush=True)
+            found[attack][name] = row
+            pictures[f"{attack}, {name}"] = pixels(recovered, inputs)
+            print(f"{arguments.set}, seed {seed}: {attack} at {name}: {row}", flush=True)
     return {"singles": found, "pictures": {"shape": list(inputs.shape), **pictures}}
 
 

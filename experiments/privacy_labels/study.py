@@ -21,11 +21,11 @@ import torch
 from torch import Tensor
 
 from unstale.audit.attacks import (
-    Protection,
     converted_surrogates,
     label_counts,
     label_overlap,
     single_label,
+    step_size,
 )
 from unstale.audit.attacks.last_layer import whole_counts
 from unstale.audit.federation import sent_updates, versions_of
@@ -37,6 +37,7 @@ from unstale.experiment.prepare import inputs_of
 from unstale.inversion import preset
 from unstale.inversion.surrogate import grey
 from unstale.params import params_of
+from unstale.privacy import Protection
 from unstale.run_folder.provenance import provenance, require_clean, write_result
 from unstale.seeding import derive, generator
 from unstale.sim import Scenario
@@ -47,11 +48,12 @@ SETS = {
     "mnist": str(TABLE / "mnist.toml"),
     "cifar10": str(TABLE / "cifar10.toml"),
 }
+# Sparsity, and the variance of noise on the scale of a gradient.
 PROTECTIONS = {
-    "none": Protection(),
-    "95 %": Protection(0.95),
-    "noise": Protection(0.0, 1e-3),
-    "95 % + noise": Protection(0.95, 1e-3),
+    "none": (0.0, 0.0),
+    "95 %": (0.95, 0.0),
+    "noise": (0.0, 1e-3),
+    "95 % + noise": (0.95, 1e-3),
 }
 PROBES = 64
 
@@ -83,7 +85,9 @@ def measured(arguments: argparse.Namespace, seed: int, epochs: int) -> list[dict
     rows = []
     for size in arguments.sizes:
         victims = [Client(c.x[:size], c.y[:size]) for c in clients[: arguments.attacked]]
-        for name, protection in PROTECTIONS.items():
+        scale = step_size(config.local, size) or config.local.lr
+        for name, (sparsity, variance) in PROTECTIONS.items():
+            protection = Protection(sparsity=sparsity, noise_variance=variance * scale**2)
             sent = [
                 sent_updates(
                     model, versions, c.x, c.y, local=config.local, protection=protection,
@@ -93,7 +97,7 @@ def measured(arguments: argparse.Namespace, seed: int, epochs: int) -> list[dict
             ]  # fmt: skip
             counts = [len(c.x) for c in victims]
             changes = {"iterations": arguments.iterations} if arguments.iterations else {}
-            settings = preset("default", sparsity=protection.sparsity, max_loss=1e9, **changes)
+            settings = preset("default", sparsity=sparsity, max_loss=1e9, **changes)
             made = converted_surrogates(
                 model, sent, counts, local=config.local, inputs=inputs, settings=settings, seed=seed
             )

@@ -19,7 +19,6 @@ from unstale.audit.attacks.last_layer import (
     step_size,
     whole_counts,
 )
-from unstale.audit.attacks.protection import Protection
 from unstale.audit.attacks.surrogate_extension import extend_surrogates
 from unstale.audit.baselines import baselines, split_held_out
 from unstale.audit.federation import sent_updates, versions_of
@@ -35,6 +34,7 @@ from unstale.inversion.request import Sent
 from unstale.inversion.surrogate import grey
 from unstale.inversion.target import Target, target_of
 from unstale.params import Params, params_of
+from unstale.privacy import Protection
 from unstale.seeding import derive, generator
 from unstale.training.local import LocalSpec
 from unstale.training.token_models import TokenModel, surrogate_names
@@ -62,8 +62,6 @@ class AuditPlan:
     """The search of the surrogate model extension."""
     max_images: int = 64
     """The most inputs that it looks for."""
-    protection: Protection = field(default_factory=Protection)
-    """What clients do to an update before they send it."""
     seed: int = 0
     """Seeds everything."""
 
@@ -99,6 +97,7 @@ def audit_privacy(
     held_out: Client,
     plan: AuditPlan | None = None,
     inversion: Inversion | None = None,
+    protection: Protection | None = None,
     lpips: Lpips | None = None,
     title: str = "",
     class_names: Sequence[str] = (),
@@ -117,6 +116,7 @@ def audit_privacy(
         held_out: Samples that nobody holds, for baselines and for candidates.
         plan: What to try.
         inversion: How `convert` fits surrogates.
+        protection: What attacked clients do to an update before they send it.
         lpips: The perceptual distance, if its weights are at hand.
         title: What is audited.
         class_names: The names of classes.
@@ -139,7 +139,8 @@ def audit_privacy(
     # With the candidates, too: where attacked clients hold a class, few others may have it.
     lessons = (torch.cat(pair) for pair in zip((known.x, known.y), candidates, strict=True))
     judge = Judge(inputs, candidates, trained_classifier(model, *lessons, seed=plan.seed), lpips)
-    scene = _Scene(model, local, inputs, inversion, plan, judge, references, versions)
+    protection = protection or Protection()
+    scene = _Scene(model, local, inputs, inversion, protection, plan, judge, references, versions)
     found = []
     for done, size in enumerate(sizes):
         found.append(scene.audited(_cut(victims, size, plan.seed), size))
@@ -151,7 +152,7 @@ def audit_privacy(
         clients=len(clients),
         updates=plan.updates,
         steps=local.num_steps(sizes[-1]),
-        protection=plan.protection.name if plan.protection != Protection() else "",
+        protection=protection,
         device=str(clients[0].x.device),
         seconds=time.perf_counter() - began,
         title=title,
@@ -167,6 +168,7 @@ class _Scene:
     local: LocalSpec
     inputs: InputSpec
     inversion: Inversion
+    protection: Protection
     plan: AuditPlan
     judge: Judge
     references: tuple[Tensor, Tensor]
@@ -177,7 +179,7 @@ class _Scene:
         sent = [
             sent_updates(
                 self.model, self.versions, c.x, c.y, local=self.local,
-                protection=self.plan.protection, seed=derive(self.plan.seed, "victim", i),
+                protection=self.protection, seed=derive(self.plan.seed, "victim", i),
             )
             for i, c in enumerate(victims)
         ]  # fmt: skip
@@ -255,7 +257,7 @@ class _Scene:
         targets: list[Target] = []
         labels = []
         for own, guess in zip(sent, guesses, strict=True):
-            target = target_of(*own[-1], names, self.plan.protection.sparsity)
+            target = target_of(*own[-1], names, self.protection.sparsity)
             targets.append(target)
             even = torch.ones(self.inputs.classes, device=target.delta.device)
             labels.append(labels_of_counts(even if guess is None else guess, images))

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from unstale.audit.attacks.last_layer import step_size
-from unstale.audit.attacks.protection import Protection
 from unstale.check.trial import Client
 from unstale.inversion.request import Sent
 from unstale.params import Params, add, clone, weighted_mean
+from unstale.privacy import Protection, protect
 from unstale.seeding import generator
 from unstale.sim.training import Work, train_cohort
 from unstale.training.local import LocalSpec, local_update
@@ -55,17 +54,12 @@ def sent_updates(
     protection: Protection,
     seed: int = 0,
 ) -> list[Sent]:
-    """Return what a client sends from each version: `(base, delta)`, protected before it leaves.
-
-    The noise of `protection` has the scale of a gradient; with optimizers other than SGD, whose
-    updates have a scale of their own, that of the learning rate.
-    """
-    size = step_size(local, len(x)) or local.lr
+    """Return what a client sends from each version: `(base, delta)`, protected before it leaves."""
     found: list[Sent] = []
     for i, base in enumerate(versions):
         shuffles = generator(seed, "audit", "training", i)
         with torch.no_grad():
             delta = local_update(model, base, x, y, local, shuffles)
         noise = generator(seed, "audit", "noise", i)
-        found.append((base, protection.apply(delta, size, noise)))
+        found.append((base, protect(delta, protection, noise)))
     return found

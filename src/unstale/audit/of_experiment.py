@@ -35,7 +35,8 @@ def audit_experiment(
     """Audit the model, the data and the recipe of an experiment.
 
     Args:
-        config: The experiment. Its cohort, availability and drift are not used.
+        config: The experiment. Attacked clients protect their updates as it says; its cohort,
+            availability and drift are not used.
         method: The label of the `convert` method whose inversion is audited; by default the one
             labelled `convert`, else the first one, else the default settings.
         plan: What to try; its seed also draws partition and model.
@@ -93,6 +94,7 @@ def audit_experiment(
             held_out=Client(dataset.x_test.to(where), dataset.y_test.to(where)),
             plan=plan,
             inversion=settings,
+            protection=config.protection,
             lpips=perceptual,
             title=config.name,
             class_names=dataset.classes,

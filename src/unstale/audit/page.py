@@ -9,7 +9,7 @@ import jinja2
 from unstale import __version__
 from unstale.audit.metrics.quality import Quality
 from unstale.audit.pictures import ORIGINAL, Strip
-from unstale.audit.result import MEASURES, PrivacyAudit, Size, written
+from unstale.audit.result import MEASURES, PrivacyAudit, Size, protected, written
 from unstale.audit.verdict import FIRST, LAST, UPDATE
 from unstale.files import write_whole
 from unstale.report.figures.surrogates import kind_of
@@ -93,7 +93,7 @@ def _facts(audit: PrivacyAudit) -> list[tuple[str, str]]:
         ("Attacked", f"{audit.attacked} of {audit.clients} clients"),
         ("Updates converted", str(audit.updates)),
         ("Local steps", str(audit.steps)),
-        ("Protection", audit.protection or "none"),
+        ("Protection", protected(audit.protection)),
         ("Time", f"{audit.seconds:.0f} s on {audit.device}"),
     ]
 

@@ -4,12 +4,13 @@ import dataclasses
 import io
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from unstale.audit.metrics.quality import Quality
 from unstale.audit.pictures import Strip
 from unstale.audit.verdict import FIRST, LAST, OTHER, UPDATE, Verdict, judge
+from unstale.privacy import Protection
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -79,8 +80,8 @@ class PrivacyAudit:
     """How many updates of each were converted."""
     steps: int
     """The local steps of an update, of the largest clients."""
-    protection: str = ""
-    """What clients did to updates before sending them."""
+    protection: Protection = field(default_factory=Protection)
+    """What attacked clients did to updates before sending them."""
     device: str = "cpu"
     """Where it ran."""
     seconds: float = 0.0
@@ -114,7 +115,7 @@ class PrivacyAudit:
             "clients": self.clients,
             "updates": self.updates,
             "steps": self.steps,
-            "protection": self.protection,
+            "protection": dataclasses.asdict(self.protection),
             "device": self.device,
             "seconds": self.seconds,
             "sizes": [
@@ -139,8 +140,8 @@ class PrivacyAudit:
         from rich.text import Text
 
         about = f"{self.attacked} of {self.clients} clients attacked, on {self.device}"
-        if self.protection:
-            about += f", protected: {self.protection}"
+        if self.protection.enabled:
+            about += f", protected: {protected(self.protection)}"
         table = Table(
             title=Text(f"{self.title}: {about}" if self.title else about),
             caption=Text(CAPTION),
@@ -178,6 +179,23 @@ class PrivacyAudit:
         text = io.StringIO()
         Console(file=text, width=WIDTH, color_system=None).print(self.render())
         return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+
+def protected(protection: Protection) -> str:
+    """Return what protection does, in words.
+
+    Example:
+        >>> protected(Protection(sparsity=0.95, clip=1.0, noise_multiplier=0.5))
+        '95 % left out, clipped to 1, noise of deviation 0.5'
+    """
+    parts = []
+    if protection.sparsity:
+        parts.append(f"{100 * protection.sparsity:g} % left out")
+    if protection.clip is not None:
+        parts.append(f"clipped to {protection.clip:g}")
+    if protection.noise_std:
+        parts.append(f"noise of deviation {protection.noise_std:.2g}")
+    return ", ".join(parts) or "none"
 
 
 def written(value: float, digits: int) -> str:

@@ -19,10 +19,6 @@ from unstale.cli.options import HELP
 @click.option("--clients", type=int, default=20, show_default=True, help="Clients that take part.")
 @click.option("--updates", type=int, default=5, show_default=True, help="Conversions of each.")
 @click.option(
-    "--sparsity", type=float, default=0.0, help="Share of its update that a client leaves out."
-)
-@click.option("--noise", type=float, default=0.0, help="Variance of noise that a client adds.")
-@click.option(
     "--lpips", metavar="FILE", type=click.Path(path_type=Path), help="AlexNet and LPIPS weights."
 )
 @click.option("--seed", type=int, help="Instead of the file's first seed.")
@@ -40,8 +36,6 @@ def audit(
     attacked: int,
     clients: int,
     updates: int,
-    sparsity: float,
-    noise: float,
     lpips: Path | None,
     seed: int | None,
     device: str,
@@ -59,7 +53,6 @@ def audit(
     from rich.progress import BarColumn, Progress, TextColumn
 
     from unstale.audit import AuditPlan, audit_experiment
-    from unstale.audit.attacks import Protection
     from unstale.audit.page import write_page
     from unstale.errors import ConfigError
     from unstale.experiment import load_experiment
@@ -70,7 +63,6 @@ def audit(
     plan = AuditPlan(
         sizes=_sizes(sizes),
         updates=updates,
-        protection=Protection(sparsity, noise),
         seed=config.seeds[0] if seed is None else seed,
     )
     console = Console(stderr=True)

@@ -6,7 +6,7 @@ from torch import nn
 
 from unstale import models
 from unstale.audit import AuditPlan, audit_privacy
-from unstale.audit.attacks import Matching, Protection
+from unstale.audit.attacks import Matching
 from unstale.audit.baselines import HELD_OUT, MEAN, NOISE, baselines, split_held_out
 from unstale.audit.federation import sent_updates, versions_of
 from unstale.audit.metrics import Quality
@@ -18,6 +18,7 @@ from unstale.check.trial import Client
 from unstale.errors import ConfigError
 from unstale.inversion import InputSpec, Inversion
 from unstale.params import add, params_of, weighted_mean
+from unstale.privacy import Protection
 from unstale.training.local import LocalSpec, local_update
 
 INPUTS = InputSpec((1, 4, 4), 3, 0.0, 1.0)
@@ -87,9 +88,9 @@ def test_it_is_the_same_again(found):
 
 
 def test_protection_hides():
-    noisy = run(small(protection=Protection(sparsity=0.9, variance=1.0), sizes=(1,)))
+    noisy = run(small(sizes=(1,)), protection=Protection(sparsity=0.9, noise_variance=0.01))
     assert noisy.sizes[0].rows[UPDATE].mse > 0.05
-    assert noisy.protection == "90 % + noise"
+    assert "protected: 90 % left out, noise of deviation 0.1" in " ".join(str(noisy).split())
 
 
 def test_text_and_json(found):

@@ -20,9 +20,9 @@ def test_json_and_the_page(unstale, tmp_path):
 
 
 def test_the_table_and_no_file_unless_asked_for(unstale, tmp_path):
-    result = unstale(*QUICK, "--sparsity", "0.9", "--noise", "0.001")
+    result = unstale(*QUICK, "--set", "protection.sparsity=0.9")
     assert (result.code, result.err) == (0, "")
-    assert "protected: 90 % + noise" in result.out
+    assert "protected: 90 % left out" in result.out
     assert "held-out sample" in result.out
     assert "--out audit.html" in result.out
     assert list(tmp_path.iterdir()) == []
@@ -36,8 +36,7 @@ def test_the_table_and_no_file_unless_asked_for(unstale, tmp_path):
         (("--sizes", "5000"), "at most 40"),
         (("--attacked", "0"), "at least one attacked client"),
         (("--clients", "3"), "more clients than those"),
-        (("--sparsity", "1"), "should be in [0, 1)"),
-        (("--noise", "-1"), "at least 0"),
+        (("--set", "protection.sparsity=1"), "should be in [0, 1)"),
         (("--out", "audit.txt"), "ends in .html"),
         (("--lpips", "nowhere.npz"), "There is none at nowhere.npz"),
         (("--method", "weighted"), "should be a `convert`"),

@@ -11,7 +11,6 @@ from unstale.audit.attacks.last_layer import (
     single_label,
     step_size,
 )
-from unstale.audit.attacks.protection import Protection
 from unstale.audit.attacks.single_sample import recover_singles
 from unstale.audit.attacks.surrogate_extension import extend_surrogates
 
@@ -19,7 +18,6 @@ __all__ = [
     "Converted",
     "LastLayer",
     "Matching",
-    "Protection",
     "Recovered",
     "converted_surrogates",
     "extend_surrogates",

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from unstale.audit.attacks.gradient_matching import Matching, match_gradients
 from unstale.audit.attacks.last_layer import single_label
-from unstale.audit.attacks.protection import Protection
 from unstale.errors import UnknownNameError
 from unstale.inversion import InputSpec, Inversion, Request, fit_many
 from unstale.inversion.target import target_of
-from unstale.params import Params
+from unstale.params import Params, scale
+from unstale.privacy import Protection, protect
 from unstale.seeding import derive, generator
 from unstale.training.local import LocalSpec, local_update
 from unstale.training.token_models import surrogate_names
@@ -65,7 +65,7 @@ def recover_singles(
         x: The samples.
         y: Their labels.
         inputs: What one input looks like.
-        protection: What of the gradient is to be seen.
+        protection: What the client does to the gradient, on its own scale.
         iterations: Of each attack.
         tv: Weight of the total variation, of `matching`; None chooses by the inputs' shape.
         lr: The learning rate of the step, from which the update is computed.
@@ -82,8 +82,9 @@ def recover_singles(
     found = []
     for first in range(0, len(x), at_once):
         seen = [
-            protection.apply(
+            _seen(
                 local_update(model, params, x[i : i + 1], y[i : i + 1], local),
+                protection,
                 local.lr,
                 generator(seed, "audit", "noise", i),
             )
@@ -97,6 +98,13 @@ def recover_singles(
             settings = inversion_settings(protection.sparsity, iterations, at_once)
             found.append(_inverted(model, params, seen, inputs, settings, local, batch))
     return torch.cat([part for part, _ in found]), torch.cat([labels for _, labels in found])
+
+
+def _seen(
+    delta: Params, protection: Protection, lr: float, generator: torch.Generator
+) -> dict[str, Tensor]:
+    """Return the update of a step whose gradient was protected."""
+    return scale(protect(scale(delta, 1 / lr), protection, generator), lr)
 
 
 def _matched(
