@@ -15,8 +15,8 @@ SHOWS = {
     "members": "surrogates are nearer to a client's own samples than to others of the class "
     "(AUC {auc:.2f}, {tpr:.0%} found at 1 % false positives), though no single sample is "
     "found more often than by the baselines",
-    "the class": "surrogates show which class a client holds ({class_:.0%} are recognised), and no "
-    "more of its samples than another sample of the class does",
+    "the class": "surrogates show which class a client holds ({class_:.0%} are recognised); beyond "
+    "that they are not clearly nearer to its samples than the baselines are (AUC {auc:.2f})",
     "nothing": "surrogates show neither samples nor the class beyond the baselines",
     "no surrogate": "no surrogate could be fitted, so conversion shows nothing here",
 }
