@@ -24,6 +24,7 @@ LAYERS = [
     {"experiment"},
     {"reproduce"},
     {"report"},
+    {"audit"},
     {"cli"},
     {"__main__"},
 ]
