@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from unstale.errors import CheckpointError
+from unstale.methods.aggregator_registry import AGGREGATORS
 from unstale.methods.chaining import Chain
 from unstale.methods.conversion import ConvertAll, OnlyUnique, SwitchBack
 from unstale.methods.groups import groups_of
@@ -18,6 +19,7 @@ from unstale.methods.registry import METHODS, Method
 
 def _known() -> dict[str, type[Any]]:
     classes: list[type[Any]] = [Chain, ConvertAll, OnlyUnique, SwitchBack]
+    classes += [spec.aggregator for spec in AGGREGATORS.values()]
     for spec in METHODS.values():
         classes += [spec.compensator, spec.aggregator, *groups_of(spec.compensator).values()]
     return {cls.__name__: cls for cls in classes}
