@@ -84,7 +84,9 @@ def test_krum_is_the_update_of_the_lowest_score(update, view, n):
     for keep in (1, 2, n):
         near = sorted(range(n), key=by_hand.__getitem__)[:keep]
         total = sum(arrivals[i].num_examples for i in near)
-        wanted = [sum(arrivals[i].num_examples * rows[i][j] for i in near) / total for j in (0, 1, 2)]
+        wanted = [
+            sum(arrivals[i].num_examples * rows[i][j] for i in near) / total for j in (0, 1, 2)
+        ]
         assert close(MultiKrum(share=0.2, keep=keep).apply(arrivals, {}, view).delta, wanted)
     assert MultiKrum(share=0.2).kept(n) == n - f
 
