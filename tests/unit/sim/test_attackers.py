@@ -143,7 +143,7 @@ def test_in_an_experiment_file():
     ("told", "message"),
     [
         ("attackers.kind=evil", "`kind` of .attackers. should be one of"),
-        ("attackers.share=2", "attackers.. `share` should be from 0 to 1"),
+        ("attackers.share=2", "attackers. `share` should be from 0 to 1"),
         ("attackers.factor=0", "`factor` should be a number above 0"),
         ("attackers.clients=[1,1]", "`clients` should be different"),
         ("attackers.clients=[-1]", "`clients` should be different"),
