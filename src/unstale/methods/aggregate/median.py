@@ -1,10 +1,12 @@
 r"""The coordinate-wise median of a round's updates.
 
-Every weight of the model moves by the median of what the n updates propose for it:
+Every weight of the model moves by the median of what the n updates propose for it, for an even
+n by the mean of the two in the middle:
 
-$$ \Delta_j = \operatorname{med}\{\Delta_{1j}, \dots, \Delta_{nj}\}, $$
+$$ \Delta_j = \frac{1}{2} (\Delta_{(l)j} + \Delta_{(h)j}), \qquad
+   \Delta_{(1)j} \le \dots \le \Delta_{(n)j}, $$
 
-for an even n the mean of the two in the middle. It withstands fewer than half of the updates,
+where l = ⌈n/2⌉ and h = ⌊n/2⌋ + 1. It withstands fewer than half of the updates,
 but what only a minority of clients knows is lost with the outliers: where a class is on few
 clients, the median of the weights of that class is what all others propose.
 """

@@ -1,10 +1,9 @@
 r"""A bound on the norm of updates: a multiple of the round's median norm.
 
-With c = `factor`, every update that is longer than c times the median of the norms is shortened
-to that length:
+Every update that is longer than c = `factor` times m, the median of the norms of the round, is
+shortened to that length:
 
-$$ \Delta_i' = \min\Bigl(1, \frac{c \operatorname{med}_k \lVert\Delta_k\rVert}
-   {\lVert\Delta_i\rVert}\Bigr)\, \Delta_i. $$
+$$ \hat\Delta_i = \min(1, \frac{c\,m}{\lVert\Delta_i\rVert})\, \Delta_i. $$
 
 The bounded updates go on to another aggregator. Nobody is left out and no direction is changed,
 so what only a few clients know is kept; but a malicious update of ordinary length is, too.

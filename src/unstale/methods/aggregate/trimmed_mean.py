@@ -4,9 +4,9 @@ Of the n proposals for a weight of the model the k largest and the k smallest ar
 the others averaged:
 
 $$ \Delta_j = \frac{1}{n - 2k} \sum_{i=k+1}^{n-k} \Delta_{(i)j}, \qquad
-   k = \min\bigl(\lceil \beta n \rceil, \lfloor (n - 1)/2 \rfloor\bigr), $$
+   \Delta_{(1)j} \le \dots \le \Delta_{(n)j}, $$
 
-where $\Delta_{(1)j} \le \dots \le \Delta_{(n)j}$ and β is `share`. The publication takes βn to
+where k is the smaller of ⌈βn⌉ and ⌊(n − 1)/2⌋, and β is `share`. The publication takes βn to
 be whole. Rounding up means that a round of three updates already loses its extremes; the second
 bound leaves at least one or two.
 """
