@@ -48,10 +48,19 @@ def figures(rows: Sequence[Row], by: str, *keys: str) -> dict[str, list[float]]:
 
 
 def error_table(rows: Sequence[Row] | None = None) -> str:
-    """Return the errors of the late clients' mean, by group size."""
-    found = figures(kept("errors") if rows is None else rows, "way", "cosine", "l1")
-    lines = ["| late updates | cosine distance | relative L1 error |", "| --- | --- | --- |"]
-    lines += [f"| {NAMES[k]} | {cosine:.4f} | {l1:.3f} |" for k, (cosine, l1) in found.items()]
+    """Return the errors of the late clients' mean, by group size: first answers, and later ones."""
+    rows = kept("errors") if rows is None else rows
+    parts = [[r for r in rows if (r["answer"] == 0) == first] for first in (True, False)]
+    found = [figures(part, "way", "cosine", "l1") for part in parts]
+    lines = [
+        "| late updates | cosine distance, first answer | later | L1 error, first answer | later |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for label in found[0]:
+        (first, first_l1), (later, later_l1) = (part[label] for part in found)
+        lines.append(
+            f"| {NAMES[label]} | {first:.4f} | {later:.4f} | {first_l1:.3f} | {later_l1:.3f} |"
+        )
     return "\n".join(lines)
 
 
@@ -70,8 +79,8 @@ def effect_table(rows: Sequence[Row] | None = None) -> str:
 
 
 def errors(key: str, *ways: str) -> list[float]:
-    """Return the errors of some ways: `cosine` or `l1`."""
-    found = figures(kept("errors"), "way", key)
+    """Return the errors of some ways in later answers: `cosine` or `l1`."""
+    found = figures([row for row in kept("errors") if row["answer"] > 0], "way", key)
     return [found[way][0] for way in ways]
 
 

@@ -51,8 +51,12 @@ def test_defences_down_and_attacks_across(monkeypatch):
 
 def test_groups_are_compared_by_error_and_effect():
     tables = tables_of("group_conversion")
-    errors = [{"way": "stale", "cosine": 0.1 * s, "l1": 0.5, "seed": s} for s in (1, 2)]
-    assert tables.error_table(errors).splitlines()[2] == "| stale, as they came | 0.1500 | 0.500 |"
+    errors = [
+        {"way": "stale", "answer": answer, "cosine": 0.1 * answer, "l1": 0.5 + answer}
+        for answer in (0, 1, 2)
+    ]
+    wanted = "| stale, as they came | 0.0000 | 0.1500 | 0.500 | 2.000 |"
+    assert tables.error_table(errors).splitlines()[2] == wanted
     one = {"accuracy": 0.9, "affected": 0.8, "affected_half": 0.7, "iterations": 1234}
     rows = [{"method": "groups_of_3", **one}]
     wanted = "| groups of 3 | 0.900 | 0.800 | 0.700 | 1,234 |"
