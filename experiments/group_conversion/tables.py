@@ -18,6 +18,8 @@ NAMES = {
     "groups_of_3": "groups of 3",
     "groups_of_10": "one group of 10",
     "convert": "`convert`, each on its own",
+    "convert_arrivals": "`convert`, no stand-ins",
+    "groups_of_10_arrivals": "one group of 10, no stand-ins",
     "no_delay": "`no_delay`",
     "unweighted": "`unweighted`",
 }
