@@ -79,9 +79,10 @@ def cost(method: str, *defences: str) -> list[float]:
     return [best - mean(rows, "affected", defence=name, **where) for name in defences]
 
 
-def value(key: str, method: str, defence: str, attack: str = "none") -> float:
-    """Return one figure: `accuracy` or `affected`."""
-    return mean(kept(), key, method=method, defence=defence, attack=attack)
+def by_seed(key: str, method: str, defence: str, attack: str) -> list[float]:
+    """Return one figure, `accuracy` or `affected`, for every seed."""
+    where = {"method": method, "defence": defence, "attack": attack}
+    return [row[key] for row in kept() if all(row[k] == v for k, v in where.items())]
 
 
 def shown(rows: Sequence[Row]) -> str:

@@ -47,6 +47,7 @@ def test_defences_down_and_attacks_across(monkeypatch):
     assert tables.undefended("convert") == pytest.approx([0.95, 0.2])
     assert tables.loss("convert", "median", "random") == pytest.approx([0.35])
     assert tables.cost("convert", "median") == pytest.approx([0.7])
+    assert tables.by_seed("accuracy", "convert", "fedavg", "none") == pytest.approx([0.9, 1.0])
 
 
 def test_groups_are_compared_by_error_and_effect():
