@@ -46,6 +46,7 @@ _HOMES = {
         "switch_back",
     ),
     "unstale.params": ("Params", "params_of"),
+    "unstale.privacy": ("Protection", "Storage", "protect", "spent"),
     "unstale.server": (
         "HistorySpec",
         "Limits",
@@ -93,6 +94,7 @@ if TYPE_CHECKING:
         switch_back,
     )
     from unstale.params import Params, params_of
+    from unstale.privacy import Protection, Storage, protect, spent
     from unstale.server import (
         HistorySpec,
         Limits,
@@ -139,6 +141,7 @@ __all__ = [
     "PolynomialWeight",
     "PredictedMove",
     "Processes",
+    "Protection",
     "Receipt",
     "Report",
     "ScaledWeight",
@@ -148,6 +151,7 @@ __all__ = [
     "ServerView",
     "SigmoidWeight",
     "StandIn",
+    "Storage",
     "Surrogate",
     "Switching",
     "Tiers",
@@ -162,6 +166,8 @@ __all__ = [
     "method",
     "only_unique",
     "params_of",
+    "protect",
+    "spent",
     "step",
     "switch_back",
 ]

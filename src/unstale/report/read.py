@@ -82,6 +82,7 @@ def read_run(run_dir: Path) -> Run:
             **_evaluated(config, summary),
             surrogates=_read_surrogates(run_dir / "surrogates"),
             tuning=read_tuning(run_dir / "tuning.json"),
+            privacy=mapping(summary.get("privacy"), "privacy"),
             seconds={
                 label: seconds
                 for label, value in mapping(timing.get("methods"), "methods").items()

@@ -9,6 +9,7 @@ many clients work on it.
 
 import dataclasses
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from unstale.params import Params
+from unstale.privacy import Protection, protect
 from unstale.run_folder import Round
 from unstale.seeding import generator
 from unstale.server import Server
@@ -54,6 +56,7 @@ class Simulation:
         evaluate_every: Rounds between evaluations; the last round is up to the caller.
         batched: Train a cohort stacked or in a loop; by device when None.
         device: Where clients train and models are evaluated.
+        protection: What every client does to its update before it sends it; nothing when None.
     """
 
     def __init__(
@@ -68,6 +71,7 @@ class Simulation:
         evaluate_every: int = 1,
         batched: bool | None = None,
         device: torch.device | str = "cpu",
+        protection: Protection | None = None,
     ) -> None:
         self.server = server
         self.model = model
@@ -78,11 +82,13 @@ class Simulation:
         self.evaluate_every = evaluate_every
         self.batched = batched
         self.device = torch.device(device)
+        self.protection = protection or Protection()
         data = scenario.data
         self._x, self._y = data.x_train.to(self.device), data.y_train.to(self.device)
         self._x_test, self._y_test = data.x_test.to(self.device), data.y_test.to(self.device)
         self._jobs: list[Job] = []
         self._lost: list[Job] = []
+        self._sent: Counter[int] = Counter()  # updates that have left each client's device
         # What clients hold, apart from what the server keeps: a version that the server's
         # cap has dropped is still on the devices that work on it.
         spec = server.settings.history
@@ -131,6 +137,8 @@ class Simulation:
         self._forget_unused_models()
         report = self.server.step(absent)
         line = report.line()
+        if self.protection.is_private:
+            line = dataclasses.replace(line, most_sent=max(self._sent.values(), default=0))
         if self.with_oracle:
             judged = oracle.errors(truth, oracle.deltas(updates), report.updates)
             names = [
@@ -199,20 +207,38 @@ class Simulation:
     def _train(self, jobs: Sequence[Job]) -> list[Update]:
         work = [self._work(job.client, job.version, self._model_of(job)) for job in jobs]
         deltas = train_cohort(self.model, work, self.server.local, batched=self.batched)
+        self._sent.update(job.client for job in jobs)
         return [
-            Update(self.scenario.name(job.client), job.version, self._sent(job, delta), len(part.x))
+            Update(
+                self.scenario.name(job.client),
+                job.version,
+                self._leaving(job, delta),
+                len(part.x),
+            )
             for job, part, delta in zip(jobs, work, deltas, strict=True)
         ]
 
-    def _sent(self, job: Job, delta: Params) -> Params:
-        """Return what a client sends of what it has trained: all of it, unless it attacks."""
+    def _leaving(self, job: Job, delta: dict[str, Tensor]) -> Params:
+        """Return what a client sends of what it has trained.
+
+        Honest clients send it, protected if they are asked to. Attackers do not protect.
+        """
+        if self._is_honest(job.client):
+            return self._protected(job, delta)
         plan = self.scenario.attack
-        if plan.attack.remembers and job.client in plan.attackers:
+        if plan.attack.remembers:
             self._first.setdefault(job.client, delta)
         return plan.sent(job.client, job.version, delta, self._first.get(job.client))
 
     def _is_honest(self, client: int) -> bool:
         return client not in self.scenario.attack.attackers
+
+    def _protected(self, job: Job, delta: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return what leaves the device of an update; the same for every method of a seed."""
+        if not self.protection.enabled:
+            return delta
+        noise = generator(self.scenario.seed, "protection", job.client, job.version)
+        return protect(delta, self.protection, noise)
 
     def _truth(self, jobs: Sequence[Job], now: int) -> dict[oracle.Key, dict[str, Tensor]]:
         """Return what late clients would send today; an attacker has no truth to be far from."""
@@ -259,6 +285,7 @@ class Simulation:
             "lost": [[job.due, job.client, job.version] for job in self._lost],
             "server_versions": sorted(versions),
             **({"first": self._saved_first()} if self._first else {}),
+            "sent": [[client, self._sent[client]] for client in sorted(self._sent)],
         }
         return {"server": tree, "engine": engine}, {**held, **versions}
 
@@ -282,6 +309,7 @@ class Simulation:
             int(client): {name: p.to(self.device) for name, p in delta.items()}
             for client, delta in engine.get("first", {}).items()
         }
+        self._sent = Counter(dict(engine.get("sent", [])))
         for version in sorted({job.version for job in self._jobs} & set(versions)):
             params = self.server.weights_of(version)
             if params is None:  # beyond the server's cap: only clients still hold it

@@ -4,10 +4,11 @@ import pytest
 import torch
 from engine_rounds import assert_identical, run
 
+from unstale import Protection
 from unstale.errors import ConfigError
 from unstale.experiment import load_experiment
 from unstale.experiment.config import parse
-from unstale.params import cosine_distance, norm
+from unstale.params import cosine_distance, flatten, norm
 from unstale.seeding import generator
 from unstale.server.checkpoint import Checkpoints
 from unstale.sim import Scenario, ScenarioSpec
@@ -85,6 +86,16 @@ def test_only_attackers_send_something_else(simulate, attack, factor):
         by = factor if key == ("client-1", 0) else 1.0
         assert_identical([update.delta], [{n: by * p for n, p in honest[key].delta.items()}])
         assert (update.base_version, update.num_examples) == (0, 10)
+
+
+def test_attackers_do_not_protect_what_they_send(simulate):
+    simulation = simulate(clients=4, attackers=Scaled(clients=(1,), factor=3))
+    open_ = submitted(simulate(clients=4, attackers=Scaled(clients=(1,), factor=3)), 1)
+    simulation.protection = Protection(sparsity=0.9)
+    found = submitted(simulation, 1)
+    assert_identical([found["client-1", 0].delta], [open_["client-1", 0].delta])
+    zeros = int((flatten(found["client-2", 0].delta) == 0).sum())
+    assert zeros > int((flatten(open_["client-2", 0].delta) == 0).sum())
 
 
 def test_replays_are_the_first_update_with_a_new_version(simulate):
