@@ -15,7 +15,7 @@ from unstale.privacy import Protection, Storage
 from unstale.run_folder.time_to_target import WINDOW
 from unstale.server.checks import Limits
 from unstale.server.history import HistorySpec
-from unstale.sim import ScenarioSpec, availability, cohort, drift, latency, partition
+from unstale.sim import ScenarioSpec, attackers, availability, cohort, drift, latency, partition
 from unstale.training.local import LocalSpec
 
 
@@ -101,6 +101,7 @@ class ExperimentConfig:
             **{
                 key: {"kind": _kind_of(kinds, getattr(scenario, key)), **_table(scenario, key)}
                 for key, (kinds, _) in _KINDS.items()
+                if key != "attackers" or not isinstance(scenario.attackers, attackers.NoAttackers)
             },
             "evaluate": dataclasses.asdict(self.evaluate),
             "history": dataclasses.asdict(self.history),
@@ -125,6 +126,7 @@ _KINDS: dict[str, tuple[Mapping[str, type[Any]], str]] = {
     "cohort": (cohort.KINDS, "all"),
     "availability": (availability.KINDS, "always"),
     "drift": (drift.KINDS, "none"),
+    "attackers": (attackers.KINDS, "none"),
 }
 _TOP = {"name", "title", "description", "rounds", "seeds", "overlap", "oracle", "threads"}
 _TABLES = {"data", "model", "local", "evaluate", "history", "limits", "protection", "storage"}

@@ -11,7 +11,7 @@ from unstale.errors import ConfigError
 from unstale.experiment.old_names import refuse_old_names, renamed_method
 from unstale.experiment.strict import checked_table, fit, known_name
 from unstale.experiment.tuning.candidates import Candidates, Settings, parse_candidates
-from unstale.methods import METHODS, Method, method
+from unstale.methods import AGGREGATORS, METHODS, Method, method
 from unstale.methods.groups import groups_of, merged, with_enabled
 
 # Labels become names of folders and appear on pages.
@@ -118,13 +118,26 @@ def _settings(name: str, table: Mapping[str, Any], where: str) -> dict[str, Any]
     found: dict[str, Any] = {}
     for key, value in table.items():
         place = f"{where}.{key}"
-        if key in groups:
+        if key == "aggregator" and spec.takes_aggregator:
+            found[key] = _aggregator(value, place)
+        elif key in groups:
             own = typing.get_type_hints(groups[key])
             inner = checked_table(with_enabled(groups[key], value), place)
             found[key] = _typed_table(inner, own, place)
         else:
             found |= _typed_table({key: value}, hints, where)
     return found
+
+
+def _aggregator(value: object, where: str) -> object:
+    """Return an aggregator's name, or its table with settings in the types of their fields."""
+    if isinstance(value, str):
+        return value
+    table = dict(checked_table(value, where))
+    name = known_name(table.pop("name", None), tuple(AGGREGATORS), f"{where}.name")
+    hints = typing.get_type_hints(AGGREGATORS[name].aggregator)
+    then = {"then": _aggregator(table.pop("then"), f"{where}.then")} if "then" in table else {}
+    return {"name": name, **_typed_table(table, hints, where), **then}
 
 
 def _typed_table(table: Mapping[str, Any], hints: Mapping[str, Any], where: str) -> dict[str, Any]:
