@@ -25,6 +25,7 @@ LAYERS = [
     {"reproduce"},
     {"report"},
     {"cli"},
+    {"comparison"},  # `simulate`: its progress and its table are those of the command line
     {"__main__"},
 ]
 RANK = {area: rank for rank, areas in enumerate(LAYERS) for area in areas}
