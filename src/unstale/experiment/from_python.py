@@ -76,13 +76,7 @@ def config_from_python(
         "methods": _methods(methods),
         **settings,
     }
-    config = parse({k: _plain(k, v) for k, v in table.items() if v is not None})
-    if config.tunable:
-        raise ConfigError(
-            "`methods` of `simulate` should have the settings to run with. Found `tune` of "
-            f"{config.tunable[0].label}. Use an experiment file and `unstale run --tune`."
-        )
-    return config
+    return parse({k: _plain(k, v) for k, v in table.items() if v is not None})
 
 
 def _data(data: Any) -> dict[str, Any] | Dataset:
@@ -193,6 +187,11 @@ def _method(value: Any, label: str | None) -> Any:
     if isinstance(value, str):
         return {"name": value, **named}
     if isinstance(value, Mapping):
+        if "tune" in value:
+            raise ConfigError(
+                "A method of `simulate` should have the settings to run with. Found `tune`, lists "
+                "to choose from. Use an experiment file and `unstale run --tune`."
+            )
         return {**value, **named}
     method = as_method(value)
     if method.name in METHODS and _is_plain(method.settings):
