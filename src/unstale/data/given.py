@@ -25,8 +25,9 @@ def as_dataset(data: object, *, name: str = "own") -> Dataset:
     Args:
         data: Tensors or arrays `(x_train, y_train, x_test, y_test)` or
             `((x_train, y_train), (x_test, y_test))`; a pair of PyTorch data sets of (input,
-            label); a pair of what each client holds and a test part; a `FederatedDataset`; a
-            `DatasetDict`; or a `Dataset`, which is returned as it is.
+            label); a pair of what each client holds and a test part; a `FederatedDataset`, or a
+            pair of a partitioner and a test part; a `DatasetDict`, or a pair of Hugging Face's
+            data sets; or a `Dataset`, which is returned as it is.
         name: The name of the data set, where it has none.
 
     Raises:
@@ -49,6 +50,10 @@ def as_dataset(data: object, *, name: str = "own") -> Dataset:
         return from_arrays(*data, name=name)
     if isinstance(data, tuple | list) and len(data) == 2:
         train, test = data
+        if is_from_flower(train):
+            return from_flower(train, test, name=name)
+        if is_from_huggingface(train):
+            return from_huggingface(train, test, name=name)
         if _is_clients(train):
             return from_clients(train, test, name=name)
         if not _is_array(train):
