@@ -41,7 +41,8 @@ def summary_cells(summary: Mapping[str, Any], *, narrow: bool = False) -> Cells:
     methods = summary["methods"]
     # Summaries of before had another measure of time, which is not shown any more.
     has_time = summary["target"] is not None and "window" in summary
-    # A run on real clients may not know which classes are affected.
+    # Nothing may say which classes are affected: then there is no time to their target, either.
+    has_time = has_time and any(f.get("affected_accuracy") is not None for f in methods.values())
     columns = [
         (key, title)
         for key, title in _COLUMNS

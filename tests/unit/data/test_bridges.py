@@ -1,9 +1,12 @@
 """Hugging Face's data sets and Flower's partitions, with the real libraries, offline."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
 
+import unstale as us
 from unstale import data
 from unstale.errors import DataError, UnknownNameError
 
@@ -119,6 +122,38 @@ def test_any_partitioner(make):
         assert found.y_train[mine].tolist() == held["activity"][:]
         assert np.allclose(found.x_train[mine], np.array(held["signal"][:]))
     assert int(found.users_train.max()) + 1 == partitioner.num_partitions
+
+
+def test_pairs_need_no_names_where_columns_are_clear():
+    rows, test = (part(n).remove_columns("person") for n in (24, 6))
+    plain = data.as_dataset((rows, test))
+    assert plain.users_train is None
+    partitioner = partitioners.IidPartitioner(num_partitions=3)
+    partitioner.dataset = rows
+    found = data.as_dataset((partitioner, test))
+    assert found.users_train.tolist() == [0] * 8 + [1] * 8 + [2] * 8
+    assert torch.equal(found.x_test, plain.x_test)
+
+
+def test_a_partition_of_flower_is_simulated(tmp_path):
+    partitioner = partitioners.DirichletPartitioner(
+        num_partitions=4, partition_by="activity", alpha=0.5, min_partition_size=3, seed=1
+    )
+    rows = part(48).remove_columns("person")
+    partitioner.dataset = rows
+    found = us.simulate(
+        lambda: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(8, 3)),
+        (partitioner, rows),
+        slow={0: 2},
+        methods=["unweighted", "drop"],
+        rounds=4,
+        out=tmp_path / "run",
+        progress=False,
+    )
+    scenario = json.loads((tmp_path / "run" / "scenario" / "seed-0.json").read_text())
+    sizes = [len(partitioner.load_partition(i)) for i in range(4)]
+    assert [client["examples"] for client in scenario["clients"]] == sizes
+    assert [line.stale for line in found.rounds("unweighted")] == [0, 0, 1, 0]
 
 
 def test_a_federated_dataset(tmp_path):
