@@ -48,6 +48,7 @@ _HOMES = {
         "switch_back",
     ),
     "unstale.params": ("Params", "params_of"),
+    "unstale.privacy": ("Protection", "Storage", "protect", "spent"),
     "unstale.server": (
         "HistorySpec",
         "Limits",
@@ -117,6 +118,7 @@ if TYPE_CHECKING:
         switch_back,
     )
     from unstale.params import Params, params_of
+    from unstale.privacy import Protection, Storage, protect, spent
     from unstale.server import (
         HistorySpec,
         Limits,
@@ -198,6 +200,7 @@ __all__ = [
     "PolynomialWeight",
     "PredictedMove",
     "Processes",
+    "Protection",
     "Receipt",
     "Report",
     "SampledCohort",
@@ -208,6 +211,7 @@ __all__ = [
     "ServerView",
     "SigmoidWeight",
     "StandIn",
+    "Storage",
     "Surrogate",
     "Switching",
     "Tiers",
@@ -225,7 +229,9 @@ __all__ = [
     "method",
     "only_unique",
     "params_of",
+    "protect",
     "simulate",
+    "spent",
     "step",
     "switch_back",
 ]

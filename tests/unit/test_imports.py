@@ -16,7 +16,7 @@ LAYERS = [
     {"lazy", "params", "data", "models"},
     {"training", "executors"},
     {"inversion"},
-    {"updates"},
+    {"updates", "privacy"},
     {"methods"},
     {"server"},
     {"sim", "flower"},

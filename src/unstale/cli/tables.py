@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from unstale.run_folder.best import NEAR, best_of, entrants_of
+from unstale.run_folder.protection_words import protection_in_words
 
 _COLUMNS = (
     ("accuracy", "accuracy"),
@@ -54,12 +55,17 @@ def summary_cells(summary: Mapping[str, Any], *, narrow: bool = False) -> Cells:
     marked = any(best[key] for key, _ in columns)
     stood_in = any(figures.get("stand_ins") for figures in methods.values())
     titles = [title for _, title in columns]
-    titles = ["method", *titles, *(["stood in"] if stood_in else []), "seconds"]
+    # Only of updates that are differentially private.
+    spent = summary.get("privacy", {}).get("methods", {})
+    titles = ["method", *titles, *(["stood in"] if stood_in else [])]
+    titles += [*(["ε"] if spent else []), "seconds"]
     rows = []
     for label, figures in methods.items():
         cells = [_cell(key, figures, label in best[key], narrow and stood_in) for key, _ in columns]
         if stood_in:
             cells.append(f"{figures.get('stand_ins', 0):.0f}")
+        if spent:
+            cells.append(f"{spent[label]['epsilon']:.3g}")
         rows.append([label, *cells, f"{figures['seconds']:.1f}"])
     caption = "; ".join(_caption(summary, {key for key, _ in columns}, marked, stood_in))
     return Cells(titles, rows, caption, stood_in)
@@ -112,6 +118,10 @@ def _caption(
         yield f"saved: of the rounds that {summary['reference']} takes to that"
     if stood_in:
         yield f"stood in: updates made for absent clients{', per seed' if seeds > 1 else ''}"
+    if privacy := summary.get("privacy"):
+        yield f"clients' updates: {protection_in_words(privacy['protection'])}"
+        if "methods" in privacy:
+            yield f"ε: at δ = {privacy['delta']:g}, {privacy['assumed']}"
     if marked:
         yield f"*: best of those whose accuracy ends at most {NEAR:g} below the best"
 

@@ -15,6 +15,7 @@ from unstale.experiment.from_python import config_from_python
 if TYPE_CHECKING:
     from unstale.experiment import Progress
     from unstale.experiment.config import EvaluateSpec
+    from unstale.privacy import Protection, Storage
     from unstale.server import HistorySpec, Limits
     from unstale.sim.availability import Availability
     from unstale.sim.cohort import Cohort
@@ -44,6 +45,8 @@ def simulate(
     evaluate: "EvaluateSpec | Table | None" = None,
     history: "HistorySpec | Table | None" = None,
     limits: "Limits | Table | None" = None,
+    protection: "Protection | Table | None" = None,
+    storage: "Storage | Table | None" = None,
     oracle: bool = False,
     threads: int | None = None,
     device: str = "cpu",
@@ -85,6 +88,8 @@ def simulate(
         evaluate: When and on what the model is evaluated.
         history: How many versions the server keeps.
         limits: What updates the server refuses.
+        protection: What clients do to their updates before they send them.
+        storage: How checkpoints are kept.
         oracle: Whether to measure how far used updates are from those without delay.
         threads: CPU threads; torch's own choice if not given.
         device: The torch device to train on.
@@ -128,6 +133,8 @@ def simulate(
         evaluate=evaluate,
         history=history,
         limits=limits,
+        protection=protection,
+        storage=storage,
         oracle=oracle,
         threads=threads,
     )

@@ -56,7 +56,7 @@ def check_experiment(
     """Check conversion on the model, the data and the recipe of an experiment.
 
     Args:
-        config: The experiment. Its cohort, availability and drift are not used.
+        config: The experiment. Its cohort, availability, drift and protection are not used.
         method: The label of the `convert` method to check; by default the one labelled
             `convert`, else the first one, else the default settings.
         seed: Seeds partition, model and trial; the experiment's first seed if not given.

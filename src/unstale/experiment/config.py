@@ -11,13 +11,15 @@ from unstale.errors import ConfigError, UnknownNameError
 from unstale.experiment.method_config import MethodConfig, checked_label, parse_methods
 from unstale.experiment.own import Factory, OwnModel
 from unstale.experiment.own_tables import name_table, parse_data, parse_model
-from unstale.experiment.strict import build, build_kind, fit, known_name
+from unstale.experiment.scenario_tables import KINDS, parse_scenario, scenario_tables
+from unstale.experiment.strict import build, fit, known_name
 from unstale.experiment.tuning.plan import check_plan
 from unstale.experiment.tuning.spec import TuningSpec
+from unstale.privacy import Protection, Storage
 from unstale.run_folder.time_to_target import WINDOW
 from unstale.server.checks import Limits
 from unstale.server.history import HistorySpec
-from unstale.sim import ScenarioSpec, availability, cohort, drift, latency, partition
+from unstale.sim import ScenarioSpec, drift
 from unstale.training.local import LocalSpec
 
 
@@ -75,6 +77,10 @@ class ExperimentConfig:
     evaluate: EvaluateSpec = field(default_factory=EvaluateSpec)
     history: HistorySpec = field(default_factory=HistorySpec)
     limits: Limits = field(default_factory=Limits)
+    protection: Protection = field(default_factory=Protection)
+    """What every client does to its update before it sends it."""
+    storage: Storage = field(default_factory=Storage)
+    """What is written to the disk of single clients."""
     oracle: bool = False
     """Whether to report how far updates are from those that clients would send without delay."""
     threads: int | None = None
@@ -102,12 +108,13 @@ class ExperimentConfig:
             "data": self._data_table(),
             "model": self._model_table(),
             "local": dataclasses.asdict(self.local),
-            **{
-                key: _part_table(kinds, getattr(scenario, key)) for key, (kinds, _) in KINDS.items()
-            },
+            **scenario_tables(scenario),
             "evaluate": dataclasses.asdict(self.evaluate),
             "history": dataclasses.asdict(self.history),
             "limits": dataclasses.asdict(self.limits),
+            # Only where they are set: runs from before they were there can be resumed and compared.
+            **_unless_default("protection", self.protection),
+            **_unless_default("storage", self.storage),
             **({} if self.tuning is None else {"tuning": dataclasses.asdict(self.tuning)}),
             "methods": [method.to_json() for method in self.methods],
         }
@@ -122,24 +129,9 @@ class ExperimentConfig:
         return {**name_table(self.model, self.own_model), **self.model_settings, **given}
 
 
-# The parts of a scenario: their kinds by name, and the default kind.
-KINDS: dict[str, tuple[Mapping[str, type[Any]], str]] = {
-    "partition": (partition.KINDS, "dirichlet"),
-    "latency": (latency.KINDS, "intertwined"),
-    "cohort": (cohort.KINDS, "all"),
-    "availability": (availability.KINDS, "always"),
-    "drift": (drift.KINDS, "none"),
-}
-# What each part does: an object with it is a part already, given in Python.
-_ACT = {
-    "partition": "split",
-    "latency": "plan",
-    "cohort": "draw",
-    "availability": "plan",
-    "drift": "plan",
-}
 _TOP = {"name", "title", "description", "rounds", "seeds", "overlap", "oracle", "threads"}
-_TABLES = {"data", "model", "local", "evaluate", "history", "limits", "tuning", "methods", *KINDS}
+_TABLES = {"data", "model", "local", "evaluate", "history", "limits", "protection", "storage"}
+_TABLES |= {"tuning", "methods", *KINDS}
 
 
 def parse(table: Mapping[str, Any], folder: str | None = None) -> ExperimentConfig:
@@ -162,14 +154,7 @@ def parse(table: Mapping[str, Any], folder: str | None = None) -> ExperimentConf
     folders = () if folder is None else (folder,)
     data_table = parse_data(table.get("data", {}), folders)
     model_table = parse_model(table.get("model", {}), folders)
-    scenario = ScenarioSpec(
-        **{
-            k: part if hasattr(part, _ACT[k]) else build_kind(kinds, part, k, default)
-            for k, (kinds, default) in KINDS.items()
-            for part in [table.get(k, {})]
-        },
-        overlap=_typed(table, "overlap", bool, False),
-    )
+    scenario = parse_scenario(table, overlap=_typed(table, "overlap", bool, False))
     if isinstance(scenario.drift, drift.LookDrift):
         known_name(scenario.drift.to, data.names(), "drift.to")
     seeds = _seeds(table.get("seeds", [0]))
@@ -197,6 +182,8 @@ def parse(table: Mapping[str, Any], folder: str | None = None) -> ExperimentConf
         evaluate=evaluate,
         history=build(HistorySpec, table.get("history", {}), "history"),
         limits=build(Limits, table.get("limits", {}), "limits"),
+        protection=build(Protection, table.get("protection", {}), "protection"),
+        storage=build(Storage, table.get("storage", {}), "storage"),
         oracle=_typed(table, "oracle", bool, False),
         threads=_threads(table.get("threads")),
         tuning=_tuning(table, methods, seeds),
@@ -242,11 +229,5 @@ def _seeds(value: object) -> tuple[int, ...]:
     return tuple(value)  # type: ignore[arg-type]
 
 
-def _part_table(kinds: Mapping[str, type[Any]], part: Any) -> dict[str, Any]:
-    """Return a part of the scenario as a table; one of the user's own as it prints itself."""
-    kind = next((name for name, cls in kinds.items() if type(part) is cls), None)
-    if kind is None:
-        shown = repr(part)
-        # What prints its address would never be the same again.
-        return {"kind": "given", "is": type(part).__qualname__ if " at 0x" in shown else shown}
-    return {"kind": kind, **dataclasses.asdict(part)}
+def _unless_default(key: str, settings: Protection | Storage) -> dict[str, Any]:
+    return {} if settings == type(settings)() else {key: dataclasses.asdict(settings)}

@@ -9,10 +9,11 @@ import numpy as np
 from unstale import data as data_sets
 from unstale.data import Dataset, as_dataset, with_clients
 from unstale.errors import ConfigError, UnknownNameError
-from unstale.experiment.config import KINDS, ExperimentConfig, parse
+from unstale.experiment.config import ExperimentConfig, parse
 from unstale.experiment.method_config import MethodConfig
 from unstale.experiment.own import own_dataset
 from unstale.experiment.own_tables import parse_data
+from unstale.experiment.scenario_tables import KINDS
 from unstale.methods import METHODS, Method, as_method
 from unstale.sim.partition import ByFile, Partition
 
@@ -215,11 +216,12 @@ def _plain(key: str, value: Any) -> Any:
     if key in KINDS and type(value) in (kinds := KINDS[key][0]).values():
         kind = next(name for name, cls in kinds.items() if cls is type(value))
         return {"kind": kind, **dataclasses.asdict(value)}
-    is_settings = dataclasses.is_dataclass(value) and key in ("local", "evaluate", *_BOUNDS)
+    is_settings = dataclasses.is_dataclass(value) and key in _SETTINGS
     return dataclasses.asdict(value) if is_settings else value
 
 
-_BOUNDS = ("history", "limits")
+# Tables of settings that can be given as their dataclass.
+_SETTINGS = ("local", "evaluate", "history", "limits", "protection", "storage")
 
 
 def _instance(value: Any, what: str) -> Any:

@@ -30,6 +30,7 @@ def prepare(
         limits=config.limits,
         inputs=inputs_of(model, scenario.data),
         seed=scenario.seed,
+        storage=config.storage,
     )
     return Simulation(
         server,
@@ -40,6 +41,7 @@ def prepare(
         with_oracle=config.oracle,
         evaluate_every=config.evaluate.every,
         device=device,
+        protection=config.protection,
     )
 
 

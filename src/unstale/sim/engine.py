@@ -9,6 +9,7 @@ many clients work on it.
 
 import dataclasses
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from unstale.params import Params
+from unstale.privacy import Protection, protect
 from unstale.run_folder import Round
 from unstale.seeding import generator
 from unstale.server import Server
@@ -54,6 +56,7 @@ class Simulation:
         evaluate_every: Rounds between evaluations; the last round is up to the caller.
         batched: Train a cohort stacked or in a loop; by device when None.
         device: Where clients train and models are evaluated.
+        protection: What every client does to its update before it sends it; nothing when None.
     """
 
     def __init__(
@@ -68,6 +71,7 @@ class Simulation:
         evaluate_every: int = 1,
         batched: bool | None = None,
         device: torch.device | str = "cpu",
+        protection: Protection | None = None,
     ) -> None:
         self.server = server
         self.model = model
@@ -78,11 +82,13 @@ class Simulation:
         self.evaluate_every = evaluate_every
         self.batched = batched
         self.device = torch.device(device)
+        self.protection = protection or Protection()
         data = scenario.data
         self._x, self._y = data.x_train.to(self.device), data.y_train.to(self.device)
         self._x_test, self._y_test = data.x_test.to(self.device), data.y_test.to(self.device)
         self._jobs: list[Job] = []
         self._lost: list[Job] = []
+        self._sent: Counter[int] = Counter()  # updates that have left each client's device
         # What clients hold, apart from what the server keeps: a version that the server's
         # cap has dropped is still on the devices that work on it.
         spec = server.settings.history
@@ -129,6 +135,8 @@ class Simulation:
         self._forget_unused_models()
         report = self.server.step(absent)
         line = report.line()
+        if self.protection.is_private:
+            line = dataclasses.replace(line, most_sent=max(self._sent.values(), default=0))
         if self.with_oracle:
             judged = oracle.errors(truth, oracle.deltas(updates), report.updates)
             names = [u.client_id for u in report.updates if u.stand_in and u.client_id in absent]
@@ -193,10 +201,23 @@ class Simulation:
     def _train(self, jobs: Sequence[Job]) -> list[Update]:
         work = [self._work(job.client, job.version, self._model_of(job)) for job in jobs]
         deltas = train_cohort(self.model, work, self.server.local, batched=self.batched)
+        self._sent.update(job.client for job in jobs)
         return [
-            Update(self.scenario.name(job.client), job.version, delta, len(part.x))
+            Update(
+                self.scenario.name(job.client),
+                job.version,
+                self._protected(job, delta),
+                len(part.x),
+            )
             for job, part, delta in zip(jobs, work, deltas, strict=True)
         ]
+
+    def _protected(self, job: Job, delta: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return what leaves the device of an update; the same for every method of a seed."""
+        if not self.protection.enabled:
+            return delta
+        noise = generator(self.scenario.seed, "protection", job.client, job.version)
+        return protect(delta, self.protection, noise)
 
     def _truth(self, jobs: Sequence[Job], now: int) -> dict[oracle.Key, dict[str, Tensor]]:
         late = [job for job in jobs if job.version < now]
@@ -241,6 +262,7 @@ class Simulation:
             "jobs": [[job.due, job.client, job.version] for job in self._jobs],
             "lost": [[job.due, job.client, job.version] for job in self._lost],
             "server_versions": sorted(versions),
+            "sent": [[client, self._sent[client]] for client in sorted(self._sent)],
         }
         return {"server": tree, "engine": engine}, {**held, **versions}
 
@@ -257,6 +279,7 @@ class Simulation:
         self._register_clients()
         self._jobs = [Job(*job) for job in engine["jobs"]]
         self._lost = [Job(*job) for job in engine["lost"]]
+        self._sent = Counter(dict(engine.get("sent", [])))
         for version in sorted({job.version for job in self._jobs} & set(versions)):
             params = self.server.weights_of(version)
             if params is None:  # beyond the server's cap: only clients still hold it
