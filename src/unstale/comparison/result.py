@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from unstale.cli.tables import summary_cells, summary_table
-from unstale.errors import ConfigError, UnknownNameError
+from unstale.errors import ConfigError, RunError, UnknownNameError
 from unstale.run_folder import Lines, Round, RunFolder, for_programs
 
 if TYPE_CHECKING:
@@ -44,7 +44,15 @@ class Comparison:
     """Methods compared in one scenario. Prints as its table; a notebook also shows a plot."""
 
     folder: Path
-    """The run folder, as `unstale run` writes it."""
+    """The run folder, as `unstale run` writes it; any finished one will do."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", Path(self.folder))
+        if not RunFolder(self.folder).is_done:
+            raise RunError(
+                f"A comparison should be of a finished run. {self.folder} has no summary.json. "
+                "Go on with the run first."
+            )
 
     @property
     def summary(self) -> dict[str, Any]:

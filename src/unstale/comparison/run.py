@@ -147,7 +147,7 @@ def simulate(
                 device=device,
                 data_root=data_root,
                 progress=listener,
-                command=f"us.simulate(…, out={str(folder.path)!r})",
+                command="us.simulate",
             )
         except KeyboardInterrupt:
             if progress is not False:

@@ -8,7 +8,7 @@ from torch import nn
 
 import unstale as us
 from unstale.comparison.progress import SimulationProgress, stderr_console
-from unstale.errors import ConfigError, UnknownNameError
+from unstale.errors import ConfigError, RunError, UnknownNameError
 
 Y = torch.arange(60) % 3
 X = torch.rand(60, 4, generator=torch.Generator().manual_seed(0))
@@ -72,6 +72,12 @@ def test_rounds_of_a_method(found):
         found.rounds("v")
     with pytest.raises(ConfigError, match=r"one of \[0, 1\]. Found 2"):
         found.rounds("w", seed=2)
+
+
+def test_any_finished_run_folder_will_do(found, tmp_path):
+    assert us.Comparison(str(found.folder)).methods == found.methods
+    with pytest.raises(RunError, match="of a finished run"):
+        us.Comparison(tmp_path)
 
 
 def test_progress_says_the_time_left_on_stderr(tmp_path, capsys, monkeypatch):
