@@ -24,6 +24,7 @@ LAYERS = [
     {"experiment"},
     {"reproduce"},
     {"report"},
+    {"audit"},
     {"cli"},
     {"comparison"},  # `simulate`: its progress and its table are those of the command line
     {"__main__"},
