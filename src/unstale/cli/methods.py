@@ -4,16 +4,23 @@ import json
 
 import click
 
-from unstale.cli.options import HELP
+from unstale.cli.options import HELP, plugin_option
 
 
 @click.command(context_settings=HELP)
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print for programs.")
-def methods(name: str | None, as_json: bool) -> None:
+@plugin_option
+def methods(name: str | None, as_json: bool, plugins: tuple[str, ...]) -> None:
     """List every method and aggregator, or show the settings of one."""
     from unstale.methods.aggregator_registry import AGGREGATORS
     from unstale.methods.registry import METHODS
+
+    if plugins:
+        from unstale.experiment.importing import load_plugin
+
+        for plugin in plugins:
+            load_plugin(plugin)
 
     if name is not None:
         _show(name, as_json)

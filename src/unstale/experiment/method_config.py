@@ -27,10 +27,12 @@ class MethodConfig:
     settings: Mapping[str, Any] = field(default_factory=dict)
     tune: Candidates | None = None
     """The settings that tuning may try; None for a method that is not tuned."""
+    given: Method | None = None
+    """The method itself, where it was given in Python and has no name to be made by."""
 
     def build(self) -> Method:
         """Return the method with its settings."""
-        return method(self.name, **self.settings)
+        return method(self.name, **self.settings) if self.given is None else self.given
 
     def with_settings(self, settings: Settings, where: str = "") -> "MethodConfig":
         """Return the method with some settings replaced, and nothing left to tune.
@@ -53,7 +55,10 @@ class MethodConfig:
         return dataclasses.replace(self, settings=result, tune=None)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the table that `parse_methods` reads back."""
+        """Return the table that `parse_methods` reads back; not of a method that was given."""
+        if self.given is not None:
+            given = f"{self.given.compensator!r}, {self.given.aggregator!r}"
+            return {"name": self.name, "label": self.label, "given": given}
         tune = {} if self.tune is None else {"tune": self.tune.to_json()}
         return {"name": self.name, "label": self.label, **self.settings, **tune}
 
@@ -69,12 +74,14 @@ def parse_methods(value: object) -> tuple[MethodConfig, ...]:
     found: list[MethodConfig] = []
     for i, item in enumerate(value):
         where = f"methods[{i}]"
+        if isinstance(item, MethodConfig):
+            _add(found, item, where)
+            continue
         table = {"name": item} if isinstance(item, str) else dict(checked_table(item, "methods"))
         tune = table.pop("tune", None)
         _refuse_old_names(table, where)
         name = known_name(table.pop("name", None), tuple(METHODS), f"{where}.name")
         label = fit(table.pop("label", name), str, f"{where}.label")
-        label = checked_label(label, f"{where}.label")
         config = MethodConfig(
             name,
             label,
@@ -82,13 +89,19 @@ def parse_methods(value: object) -> tuple[MethodConfig, ...]:
             None if tune is None else parse_candidates(tune, f"{where}.tune"),
         )
         config.build()  # finds wrong settings before any method runs
-        if any(other.label.lower() == label.lower() for other in found):
-            raise ConfigError(
-                f"Every method should have a label of its own. Found '{label}' twice. "
-                'Give one of them label = "…".'
-            )
-        found.append(config)
+        _add(found, config, where)
     return tuple(found)
+
+
+def _add(found: list[MethodConfig], config: MethodConfig, where: str) -> None:
+    """Add a method, or raise ConfigError if its label is wrong or taken."""
+    label = checked_label(config.label, f"{where}.label")
+    if any(other.label.lower() == label.lower() for other in found):
+        raise ConfigError(
+            f"Every method should have a label of its own. Found '{label}' twice. "
+            'Give one of them label = "…".'
+        )
+    found.append(config)
 
 
 def checked_label(value: str, where: str) -> str:
