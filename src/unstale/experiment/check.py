@@ -74,12 +74,12 @@ def check_experiment(
         ConfigError: If a setting is wrong.
         DataError: If the data is not there.
     """
-    settings = _method(config, method)
+    settings = method_to_check(config, method)
     seed = config.seeds[0] if seed is None else seed
     if isinstance(random_inputs, InputSpec):
         inputs, chosen = random_inputs, _without_data(config, random_inputs.classes, seed)
         model, _ = build_model(config, inputs.shape, inputs.classes, seed, data_root)
-        if models.takes_tokens(config.model):
+        if config.own_model is None and models.takes_tokens(config.model):
             inputs = embedded_inputs(model, inputs.shape, inputs.classes)
     else:
         dataset = load_data(config, data_root)
@@ -119,7 +119,8 @@ def _random_inputs(dataset: Dataset, inputs: InputSpec, seed: int) -> Tensor:
     return random_tokens(words, shape, dataset.y_train, dataset.num_classes, seed)
 
 
-def _method(config: ExperimentConfig, label: str | None) -> Method | None:
+def method_to_check(config: ExperimentConfig, label: str | None) -> Method | None:
+    """Return the `convert` method of that label; without one the first, None if there is none."""
     found = {m.label: m.build() for m in config.methods}
     converting = {k: m for k, m in found.items() if isinstance(m.compensator, Convert)}
     if label is None:

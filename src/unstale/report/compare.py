@@ -37,7 +37,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ComparedRuns:
     """Several runs and what they are as one."""
 
     names: tuple[str, ...]
@@ -62,7 +62,7 @@ class Comparison:
         return len({frozenset(run.seeds) for run in self.runs}) == 1
 
 
-def compare(folders: Sequence[Path], runs: Sequence[Run]) -> Comparison:
+def compare(folders: Sequence[Path], runs: Sequence[Run]) -> ComparedRuns:
     """Put runs side by side.
 
     Args:
@@ -113,7 +113,7 @@ def compare(folders: Sequence[Path], runs: Sequence[Run]) -> Comparison:
         classes=class_accuracy(whole) if same else None,
     )
     context = Context(whole, Summary(found, provisional), assign_styles(whole.methods), figures)
-    return Comparison(tuple(names), tuple(runs), tuple(differing), context, tuple(shared))
+    return ComparedRuns(tuple(names), tuple(runs), tuple(differing), context, tuple(shared))
 
 
 def short_names(folders: Sequence[Path]) -> list[str]:

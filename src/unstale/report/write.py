@@ -6,7 +6,7 @@ from pathlib import Path
 
 from unstale.errors import RunError
 from unstale.files import write_whole
-from unstale.report.compare import Comparison, compare
+from unstale.report.compare import ComparedRuns, compare
 from unstale.report.context import Context
 from unstale.report.html import build_comparison, build_page
 from unstale.report.read import read_run
@@ -48,7 +48,7 @@ def write_report(run_dir: Path, out: Path | None = None) -> Path:
     return report
 
 
-def write_comparison(run_dirs: Sequence[Path], out: Path) -> Comparison:
+def write_comparison(run_dirs: Sequence[Path], out: Path) -> ComparedRuns:
     """Write one page of several run folders; the folders stay as they are.
 
     Args:

@@ -93,6 +93,8 @@ class Simulation:
         # cap has dropped is still on the devices that work on it.
         spec = server.settings.history
         self._models = VersionStore(spec.memory_bytes, spec.folder)
+        # What attackers trained first, for those that send it again; by client.
+        self._first: dict[int, Params] = {}
         self._register_clients()
 
     @property
@@ -139,7 +141,11 @@ class Simulation:
             line = dataclasses.replace(line, most_sent=max(self._sent.values(), default=0))
         if self.with_oracle:
             judged = oracle.errors(truth, oracle.deltas(updates), report.updates)
-            names = [u.client_id for u in report.updates if u.stand_in and u.client_id in absent]
+            names = [
+                u.client_id
+                for u in report.updates
+                if u.stand_in and u.client_id in absent and self._is_honest(absent[u.client_id])
+            ]
             missed = self._would_send([absent[name] for name in names], now, before)
             judged |= oracle.stand_in_error(dict(zip(names, missed, strict=True)), report.updates)
             line = dataclasses.replace(line, oracle=judged)
@@ -206,11 +212,26 @@ class Simulation:
             Update(
                 self.scenario.name(job.client),
                 job.version,
-                self._protected(job, delta),
+                self._leaving(job, delta),
                 len(part.x),
             )
             for job, part, delta in zip(jobs, work, deltas, strict=True)
         ]
+
+    def _leaving(self, job: Job, delta: dict[str, Tensor]) -> Params:
+        """Return what a client sends of what it has trained.
+
+        Honest clients send it, protected if they are asked to. Attackers do not protect.
+        """
+        if self._is_honest(job.client):
+            return self._protected(job, delta)
+        plan = self.scenario.attack
+        if plan.attack.remembers:
+            self._first.setdefault(job.client, delta)
+        return plan.sent(job.client, job.version, delta, self._first.get(job.client))
+
+    def _is_honest(self, client: int) -> bool:
+        return client not in self.scenario.attack.attackers
 
     def _protected(self, job: Job, delta: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return what leaves the device of an update; the same for every method of a seed."""
@@ -220,7 +241,8 @@ class Simulation:
         return protect(delta, self.protection, noise)
 
     def _truth(self, jobs: Sequence[Job], now: int) -> dict[oracle.Key, dict[str, Tensor]]:
-        late = [job for job in jobs if job.version < now]
+        """Return what late clients would send today; an attacker has no truth to be far from."""
+        late = [job for job in jobs if job.version < now and self._is_honest(job.client)]
         deltas = self._would_send([job.client for job in late], now, self._current())
         keys = [(self.scenario.name(job.client), job.version) for job in late]
         return dict(zip(keys, deltas, strict=True))
@@ -262,9 +284,13 @@ class Simulation:
             "jobs": [[job.due, job.client, job.version] for job in self._jobs],
             "lost": [[job.due, job.client, job.version] for job in self._lost],
             "server_versions": sorted(versions),
+            **({"first": self._saved_first()} if self._first else {}),
             "sent": [[client, self._sent[client]] for client in sorted(self._sent)],
         }
         return {"server": tree, "engine": engine}, {**held, **versions}
+
+    def _saved_first(self) -> dict[str, Any]:
+        return {str(client): dict(delta) for client, delta in self._first.items()}
 
     def restore(self, tree: dict[str, Any], versions: dict[int, ReadParams]) -> None:
         """Go on from what `to_tree` described."""
@@ -279,6 +305,10 @@ class Simulation:
         self._register_clients()
         self._jobs = [Job(*job) for job in engine["jobs"]]
         self._lost = [Job(*job) for job in engine["lost"]]
+        self._first = {
+            int(client): {name: p.to(self.device) for name, p in delta.items()}
+            for client, delta in engine.get("first", {}).items()
+        }
         self._sent = Counter(dict(engine.get("sent", [])))
         for version in sorted({job.version for job in self._jobs} & set(versions)):
             params = self.server.weights_of(version)

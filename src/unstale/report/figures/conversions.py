@@ -35,6 +35,8 @@ FATE_OF: Mapping[NoteKind, str | None] = {
     "checked": None,
     "probed": None,
     "calibrated": None,
+    "bounded": None,
+    "left_out": None,
     "discarded": None,
 }
 

@@ -1,6 +1,6 @@
 """Builds the page of several runs: one chart of all methods, one table, and what differs."""
 
-from unstale.report.compare import Comparison
+from unstale.report.compare import ComparedRuns
 from unstale.report.html.page import environment, frame
 from unstale.report.html.summary_table import explain_time, summary_table
 from unstale.report.html.tables import Cell, Column, Row, Table, class_table
@@ -8,7 +8,7 @@ from unstale.report.summarise import Finding, find
 from unstale.run_folder.best import NEAR
 
 
-def build_comparison(comparison: Comparison) -> str:
+def build_comparison(comparison: ComparedRuns) -> str:
     """Return the whole page as HTML."""
     context = comparison.context
     figures = context.figures
@@ -36,7 +36,7 @@ def build_comparison(comparison: Comparison) -> str:
     )
 
 
-def _finding(comparison: Comparison) -> Finding | None:
+def _finding(comparison: ComparedRuns) -> Finding | None:
     """Return what the methods reach, where there is one case to tell it of."""
     oracles = [m for m in comparison.context.run.methods if m.is_oracle]
     if not comparison.same or len(oracles) > 1:
@@ -44,7 +44,7 @@ def _finding(comparison: Comparison) -> Finding | None:
     return find(comparison.context.run, comparison.context.summary)
 
 
-def _runs(comparison: Comparison) -> Table:
+def _runs(comparison: ComparedRuns) -> Table:
     """Return one row for each run: what it is, how long, how far."""
     rows = []
     for name, run in zip(comparison.names, comparison.runs, strict=True):
@@ -69,7 +69,7 @@ def _runs(comparison: Comparison) -> Table:
     return Table("Run", columns, tuple(rows))
 
 
-def _differing(comparison: Comparison) -> Table | None:
+def _differing(comparison: ComparedRuns) -> Table | None:
     """Return the settings that differ, one column for each run; None if none does."""
     if comparison.same:
         return None
