@@ -9,13 +9,14 @@ many clients work on it.
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from unstale.methods.base import trains_model
 from unstale.params import Params
 from unstale.run_folder import Round
 from unstale.seeding import generator
@@ -24,8 +25,11 @@ from unstale.server.checkpoint import ReadParams
 from unstale.server.history import VersionStore
 from unstale.sim import oracle
 from unstale.sim.evaluate import Scores, evaluate
+from unstale.sim.local_statistics import LocalStatistics
 from unstale.sim.scenario import Scenario
 from unstale.sim.training import Work, train_cohort
+from unstale.training.client import without
+from unstale.training.local import LocalSpec
 from unstale.training.losses import resolve_loss
 from unstale.updates import Update
 
@@ -54,6 +58,8 @@ class Simulation:
         evaluate_every: Rounds between evaluations; the last round is up to the caller.
         batched: Train a cohort stacked or in a loop; by device when None.
         device: Where clients train and models are evaluated.
+        recipes: Clients that train by another recipe than the server assumes, for tests of what
+            the server notices; all others train by the server's.
     """
 
     def __init__(
@@ -68,6 +74,7 @@ class Simulation:
         evaluate_every: int = 1,
         batched: bool | None = None,
         device: torch.device | str = "cpu",
+        recipes: Mapping[int, LocalSpec] | None = None,
     ) -> None:
         self.server = server
         self.model = model
@@ -78,6 +85,7 @@ class Simulation:
         self.evaluate_every = evaluate_every
         self.batched = batched
         self.device = torch.device(device)
+        self.recipes = dict(recipes or {})
         data = scenario.data
         self._x, self._y = data.x_train.to(self.device), data.y_train.to(self.device)
         self._x_test, self._y_test = data.x_test.to(self.device), data.y_test.to(self.device)
@@ -87,6 +95,9 @@ class Simulation:
         # cap has dropped is still on the devices that work on it.
         spec = server.settings.history
         self._models = VersionStore(spec.memory_bytes, spec.folder)
+        # A model that only clients train may have BatchNorm and dropout.
+        self._as_it_comes = not trains_model(server.method.compensator)
+        self._statistics = LocalStatistics.of(model, server.local)
         self._register_clients()
 
     @property
@@ -130,7 +141,8 @@ class Simulation:
         report = self.server.step(absent)
         line = report.line()
         if self.with_oracle:
-            judged = oracle.errors(truth, oracle.deltas(updates), report.updates)
+            sent = oracle.deltas(updates, without=self.server.statistics)
+            judged = oracle.errors(truth, sent, report.updates)
             names = [u.client_id for u in report.updates if u.stand_in and u.client_id in absent]
             missed = self._would_send([absent[name] for name in names], now, before)
             judged |= oracle.stand_in_error(dict(zip(names, missed, strict=True)), report.updates)
@@ -156,7 +168,16 @@ class Simulation:
         params = self._current()
         loss = resolve_loss(self.server.local.loss)
         classes = self.scenario.data.num_classes
-        return evaluate(self.model, params, x, y, classes, self.affected, loss)
+        return evaluate(
+            self.model,
+            self._statistics.added_to(params),
+            x,
+            y,
+            classes,
+            self.affected,
+            loss,
+            eval_mode=self._as_it_comes,
+        )
 
     def _register_clients(self) -> None:
         """Tell the server of all clients and how late they are, as if it had measured that."""
@@ -191,12 +212,27 @@ class Simulation:
         return {self.scenario.name(client): client for client in drawn.absent}
 
     def _train(self, jobs: Sequence[Job]) -> list[Update]:
+        clients = [job.client for job in jobs]
         work = [self._work(job.client, job.version, self._model_of(job)) for job in jobs]
-        deltas = train_cohort(self.model, work, self.server.local, batched=self.batched)
-        return [
-            Update(self.scenario.name(job.client), job.version, delta, len(part.x))
-            for job, part, delta in zip(jobs, work, deltas, strict=True)
-        ]
+        deltas = self._trained(clients, work)
+        updates = []
+        for job, part, delta in zip(jobs, work, deltas, strict=True):
+            sent = self._statistics.kept(job.client, part.params, delta, len(part.x))
+            updates.append(Update(self.scenario.name(job.client), job.version, sent, len(part.x)))
+        return updates
+
+    def _trained(self, clients: Sequence[int], work: Sequence[Work]) -> list[dict[str, Tensor]]:
+        """Train clients by their recipes: the server's, except for those that have another."""
+        by_recipe: dict[LocalSpec, list[int]] = {}
+        for i, client in enumerate(clients):
+            by_recipe.setdefault(self.recipes.get(client, self.server.local), []).append(i)
+        deltas: list[dict[str, Tensor]] = [{} for _ in work]
+        for spec, members in by_recipe.items():
+            group = [work[i] for i in members]
+            trained = train_cohort(self.model, group, spec, batched=self.batched)
+            for i, delta in zip(members, trained, strict=True):
+                deltas[i] = delta
+        return deltas
 
     def _truth(self, jobs: Sequence[Job], now: int) -> dict[oracle.Key, dict[str, Tensor]]:
         late = [job for job in jobs if job.version < now]
@@ -208,11 +244,14 @@ class Simulation:
         self, clients: Sequence[int], now: int, params: Params
     ) -> list[dict[str, Tensor]]:
         work = [self._work(client, now, params) for client in clients]
-        return train_cohort(self.model, work, self.server.local, batched=self.batched)
+        tracked = {*self.server.statistics, *self._statistics.names}
+        deltas = self._trained(clients, work)
+        return [dict(without(delta, tracked)) for delta in deltas]
 
     def _work(self, client: int, round: int, params: Params) -> Work:
         index = self.scenario.examples(client, round).to(self.device)
         shuffle = generator(self.scenario.seed, "batches", client, round)
+        params = self._statistics.added_to(params, client)
         return Work(params, self._x[index], self._y[index], shuffle)
 
     def _model_of(self, job: Job) -> Params:
@@ -241,6 +280,7 @@ class Simulation:
             "jobs": [[job.due, job.client, job.version] for job in self._jobs],
             "lost": [[job.due, job.client, job.version] for job in self._lost],
             "server_versions": sorted(versions),
+            "statistics": self._statistics.to_tree(),
         }
         return {"server": tree, "engine": engine}, {**held, **versions}
 
@@ -257,6 +297,7 @@ class Simulation:
         self._register_clients()
         self._jobs = [Job(*job) for job in engine["jobs"]]
         self._lost = [Job(*job) for job in engine["lost"]]
+        self._statistics.restore(engine.get("statistics", {}))
         for version in sorted({job.version for job in self._jobs} & set(versions)):
             params = self.server.weights_of(version)
             if params is None:  # beyond the server's cap: only clients still hold it
