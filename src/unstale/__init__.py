@@ -34,6 +34,7 @@ _HOMES = {
         "Method",
         "PolynomialWeight",
         "PredictedMove",
+        "RecipeCheck",
         "ScaledWeight",
         "SigmoidWeight",
         "StandIn",
@@ -45,6 +46,7 @@ _HOMES = {
         "only_unique",
         "switch_back",
     ),
+    "unstale.models.fixing": ("ModelFix", "fix_model", "model_fixes"),
     "unstale.params": ("Params", "params_of"),
     "unstale.server": (
         "HistorySpec",
@@ -81,6 +83,7 @@ if TYPE_CHECKING:
         Method,
         PolynomialWeight,
         PredictedMove,
+        RecipeCheck,
         ScaledWeight,
         SigmoidWeight,
         StandIn,
@@ -92,6 +95,7 @@ if TYPE_CHECKING:
         only_unique,
         switch_back,
     )
+    from unstale.models.fixing import ModelFix, fix_model, model_fixes
     from unstale.params import Params, params_of
     from unstale.server import (
         HistorySpec,
@@ -132,6 +136,7 @@ __all__ = [
     "LocalSpec",
     "Memory",
     "Method",
+    "ModelFix",
     "Note",
     "OnRay",
     "Outcome",
@@ -140,6 +145,7 @@ __all__ = [
     "PredictedMove",
     "Processes",
     "Receipt",
+    "RecipeCheck",
     "Report",
     "ScaledWeight",
     "Server",
@@ -158,8 +164,10 @@ __all__ = [
     "check_conversion",
     "check_model",
     "convert",
+    "fix_model",
     "local_update",
     "method",
+    "model_fixes",
     "only_unique",
     "params_of",
     "step",

@@ -8,6 +8,7 @@ from typing import Any
 from unstale import data, models
 from unstale.errors import ConfigError, UnknownNameError
 from unstale.experiment.method_config import MethodConfig, checked_label, parse_methods
+from unstale.experiment.other_local import OtherLocal
 from unstale.experiment.strict import build, build_kind, checked_table, fit, known_name
 from unstale.experiment.tuning.plan import check_plan
 from unstale.experiment.tuning.spec import TuningSpec
@@ -62,6 +63,8 @@ class ExperimentConfig:
     freeze: tuple[str, ...] = ()
     """Parts of the model that are not trained, by the names of their modules."""
     local: LocalSpec = field(default_factory=LocalSpec)
+    other_local: OtherLocal | None = None
+    """Clients that train by another recipe than `local`; None for none."""
     scenario: ScenarioSpec = field(default_factory=ScenarioSpec)
     evaluate: EvaluateSpec = field(default_factory=EvaluateSpec)
     history: HistorySpec = field(default_factory=HistorySpec)
@@ -93,6 +96,7 @@ class ExperimentConfig:
             "data": {"name": self.data},
             "model": self._model_table(),
             "local": dataclasses.asdict(self.local),
+            **({} if self.other_local is None else {"other_local": self.other_local.to_json()}),
             **{
                 key: {"kind": _kind_of(kinds, getattr(scenario, key)), **_table(scenario, key)}
                 for key, (kinds, _) in _KINDS.items()
@@ -119,7 +123,18 @@ _KINDS: dict[str, tuple[Mapping[str, type[Any]], str]] = {
     "drift": (drift.KINDS, "none"),
 }
 _TOP = {"name", "title", "description", "rounds", "seeds", "overlap", "oracle", "threads"}
-_TABLES = {"data", "model", "local", "evaluate", "history", "limits", "tuning", "methods", *_KINDS}
+_TABLES = {
+    "data",
+    "model",
+    "local",
+    "other_local",
+    "evaluate",
+    "history",
+    "limits",
+    "tuning",
+    "methods",
+    *_KINDS,
+}
 
 
 def parse(table: Mapping[str, Any]) -> ExperimentConfig:
@@ -148,6 +163,7 @@ def parse(table: Mapping[str, Any]) -> ExperimentConfig:
     )
     if isinstance(scenario.drift, drift.LookDrift):
         known_name(scenario.drift.to, data.names(), "drift.to")
+    local = build(LocalSpec, table.get("local", {}), "local")
     seeds = _seeds(table.get("seeds", [0]))
     methods = parse_methods(table.get("methods"))
     evaluate = build(EvaluateSpec, table.get("evaluate", {}), "evaluate")
@@ -166,7 +182,8 @@ def parse(table: Mapping[str, Any]) -> ExperimentConfig:
         weights=weights,
         freeze=freeze,
         methods=methods,
-        local=build(LocalSpec, table.get("local", {}), "local"),
+        local=local,
+        other_local=OtherLocal.parse(table.get("other_local"), local),
         scenario=scenario,
         evaluate=evaluate,
         history=build(HistorySpec, table.get("history", {}), "history"),

@@ -40,6 +40,7 @@ def prepare(
         with_oracle=config.oracle,
         evaluate_every=config.evaluate.every,
         device=device,
+        recipes=None if config.other_local is None else config.other_local.by_client(scenario),
     )
 
 

@@ -5,6 +5,7 @@ from unstale.methods.conversion.convert_all import ConvertAll
 from unstale.methods.conversion.settings import (
     Budget,
     Calibration,
+    RecipeCheck,
     StandIn,
     Switching,
     Uniqueness,
@@ -18,6 +19,7 @@ __all__ = [
     "Convert",
     "ConvertAll",
     "OnlyUnique",
+    "RecipeCheck",
     "StandIn",
     "SwitchBack",
     "Switching",
