@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.nn.modules.batchnorm import _LazyNormBase, _NormBase
+from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.modules.instancenorm import _InstanceNorm
+from torch.nn.parameter import is_lazy
 
 from unstale.errors import ConfigError, ModelError
 from unstale.params import params_of
@@ -56,7 +57,7 @@ def model_fixes(model: nn.Module, *, groups: int = 32) -> tuple[ModelFix, ...]:
         `1`: BatchNorm2d of 8 channels → GroupNorm of 4 groups, with its weights
         `2`: Dropout with p=0.5 → p=0
     """
-    return tuple(fix for fix, _ in _planned(copy.deepcopy(model), groups))
+    return tuple(fix for fix, _ in _planned(model, groups))
 
 
 def fix_model(model: nn.Module, *, groups: int = 32, example: Tensor | None = None) -> nn.Module:
@@ -87,6 +88,12 @@ def fix_model(model: nn.Module, *, groups: int = 32, example: Tensor | None = No
     if type(groups) is not int or groups < 1:
         raise ConfigError(
             f"fix_model: `groups` should be a whole number of at least 1. Found {groups!r}."
+        )
+    tensors = [*model.named_parameters(), *model.named_buffers()]
+    if lazy := [name for name, tensor in tensors if is_lazy(tensor)]:
+        raise ModelError(
+            f"The layers of a model should have their shapes. Found {', '.join(lazy[:5])} without "
+            "one. Run one forward pass first."
         )
     root = nn.ModuleDict({"model": copy.deepcopy(model)})  # so that the model has a parent, too
     fixes = []
@@ -126,8 +133,6 @@ def _planned(model: nn.Module, groups: int) -> Iterator[tuple[ModelFix, _Change]
 
 def _norm_fix(path: str, norm: _NormBase, groups: int) -> Iterator[tuple[ModelFix, _Change]]:
     kind, channels = type(norm).__name__, norm.num_features
-    if isinstance(norm, _LazyNormBase):
-        return  # has no shape yet, which `model_faults` says
     if isinstance(norm, _InstanceNorm):
         before = f"{kind} with running statistics"
         yield ModelFix(path, before, "without them"), _untracked(norm)
@@ -203,7 +208,7 @@ def _check(model: nn.Module, example: Tensor | None) -> None:
     """Raise ModelError with everything that was not fixed."""
     left = []
     for path, module in model.named_modules():
-        if tracks_statistics(module) and not isinstance(module, _LazyNormBase):
+        if tracks_statistics(module):
             kind, channels = type(module).__name__, getattr(module, "num_features", 0)
             why = (
                 "has one channel, of which GroupNorm would leave nothing. Take it out"

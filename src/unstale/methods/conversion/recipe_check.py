@@ -113,13 +113,11 @@ def check_recipe(
     room = min(left - len(book["clients"]) - len(notes), MOST_AT_ONCE)
     if not view.version or room <= 0:  # the first version is like no other
         return book, notes
-    clients = dict(book["clients"])
-    for client in new[:room]:
-        try:
-            clients[client] = _begun(fresh[client], view, small, model)
-        except WorkerError:  # nothing is lost: the client will come again
-            break
-    return {**book, "clients": dict(sorted(clients.items()))}, notes
+    try:
+        begun = _begun([fresh[client] for client in new[:room]], view, small, model)
+    except WorkerError:  # nothing is lost: the clients will come again
+        begun = {}
+    return {**book, "clients": dict(sorted({**book["clients"], **begun}.items()))}, notes
 
 
 def other_recipes(local: LocalSpec, delta: Params, num_examples: int) -> dict[str, LocalSpec]:
@@ -154,34 +152,41 @@ def _outlying(fresh: Mapping[str, Update]) -> list[str]:
 
 
 def _begun(
-    update: Update, view: ServerView, inversion: Inversion, model: nn.Module
-) -> dict[str, Any]:
-    """Fit a surrogate by each recipe to a client's update."""
-    seed = derive(view.rng.initial_seed(), "recipe", update.client_id, view.version)
-    request = Request(view.params, update.delta, update.num_examples, seed=seed)
-    recipes = other_recipes(
-        view.local, without_embedding(model, update.delta), request.num_examples
-    )
-    losses: dict[str, float] = {}
-    surrogates: dict[str, Any] = {}
+    updates: Sequence[Update], view: ServerView, inversion: Inversion, model: nn.Module
+) -> dict[str, dict[str, Any]]:
+    """Fit a surrogate by each recipe to an update of each client; return their entries."""
     inputs = view.tools.inputs
-    for name, local in recipes.items():
-        if inputs is None:
-            break
+    if not updates or inputs is None:
+        return {}
+    requests: dict[str, Request] = {}
+    groups: dict[tuple[str, LocalSpec], list[str]] = {}  # what can be fitted at once
+    entries: dict[str, dict[str, Any]] = {}
+    for update in updates:
+        client, delta = update.client_id, without_embedding(model, update.delta)
+        seed = derive(view.rng.initial_seed(), "recipe", client, view.version)
+        requests[client] = Request(view.params, update.delta, update.num_examples, seed=seed)
+        recipes = other_recipes(view.local, delta, update.num_examples)
+        for name, local in recipes.items():
+            groups.setdefault((name, local), []).append(client)
+        entries[client] = {
+            "version": view.version,
+            "last": view.version,
+            "num_examples": update.num_examples,
+            "lr": {name: local.lr for name, local in recipes.items()},
+            "losses": {},
+            "surrogates": {},
+            "scores": [],
+        }
+    for (name, local), clients in groups.items():
         by = dataclasses.replace(view, local=local)
-        (fit,) = fit_parallel([request], model, inputs, inversion, by)
-        losses[name] = fit.loss if math.isfinite(fit.loss) else _MOST
-        made = fit.surrogate
-        surrogates[name] = {} if made is None else {"x": made.x, "y_logits": made.y_logits}
-    return {
-        "version": view.version,
-        "last": view.version,
-        "num_examples": request.num_examples,
-        "lr": {name: local.lr for name, local in recipes.items()},
-        "losses": losses,
-        "surrogates": surrogates,
-        "scores": [],
-    }
+        asked = [requests[client] for client in clients]
+        fits = fit_parallel(asked, model, inputs, inversion, by)
+        for client, fit in zip(clients, fits, strict=True):
+            made = fit.surrogate
+            kept = {} if made is None else {"x": made.x, "y_logits": made.y_logits}
+            entries[client]["losses"][name] = fit.loss if math.isfinite(fit.loss) else _MOST
+            entries[client]["surrogates"][name] = kept
+    return entries
 
 
 def _compared(
