@@ -95,8 +95,7 @@ def check_recipe(
     """
     book = book or {"clients": {}, "done": {}}
     model, inputs = view.tools.model, view.tools.inputs
-    left = settings.clients - len(book["done"])
-    if left <= 0 or model is None or inputs is None:
+    if len(book["done"]) >= settings.clients or model is None or inputs is None:
         return book, []
     fresh = {
         u.client_id: u
@@ -110,7 +109,7 @@ def check_recipe(
     book, notes = _compared(book, fresh, view, small, model)
     known = {*book["clients"], *book["done"]}
     new = [client for client in _outlying(fresh) if client not in known]
-    room = min(left - len(book["clients"]) - len(notes), MOST_AT_ONCE)
+    room = min(settings.clients - len(known), MOST_AT_ONCE)
     if not view.version or room <= 0:  # the first version is like no other
         return book, notes
     try:
