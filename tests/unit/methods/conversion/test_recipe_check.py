@@ -18,6 +18,12 @@ INPUTS = us.InputSpec(shape=(6,), classes=4, low=-1.5, high=1.5)
 DEVIATING = ("c0",)
 
 
+@pytest.fixture(autouse=True)
+def _shorter_fits(monkeypatch):
+    monkeypatch.setitem(recipe_check._SMALL, "iterations", 20)
+    monkeypatch.setattr(recipe_check, "MIN_SCORE", 0.2)
+
+
 def data_of(client):
     """Two of four clouds, one of them more often."""
     rng = torch.Generator().manual_seed(client)
@@ -127,7 +133,7 @@ def test_the_other_optimizer_moves_as_far():
     delta = {"w": torch.tensor([0.0, 0.3, -0.3])}
     recipes = other_recipes(SPEC, delta, 10)
     assert recipes["adam"].lr == pytest.approx(0.06), "five steps of 0.06"
-    assert [r.lr for r in list(recipes.values())[:3]] == pytest.approx([0.1, 0.1 / 3, 0.3])
+    assert [r.lr for r in list(recipes.values())[:3]] == pytest.approx([0.2, 0.2 / 3, 0.6])
     assert list(other_recipes(us.LocalSpec(optimizer="adam"), delta, 10))[-1] == "sgd"
 
 
