@@ -59,7 +59,7 @@ def train_cohort(
     """
     if batched is None:
         batched = bool(work) and work[0].x.is_cuda
-    if not batched or not is_pure(model, work[0]):
+    if not work or not batched or not is_pure(model, work[0]):
         return [client_update(model, w.params, w.x, w.y, spec, w.generator) for w in work]
     deltas: list[dict[str, Tensor]] = [{} for _ in work]
     by_size = sorted(range(len(work)), key=lambda i: len(work[i].x))
