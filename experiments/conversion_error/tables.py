@@ -197,11 +197,11 @@ def spread(rows: Sequence[Row]) -> str:
 
 def _head(columns: Iterable[int], width: int) -> str:
     names = "".join(f"{f'τ={t}':>{width}}" for t in columns)
-    return f"{'set':<14}{'clients':<11}{'way':<26}{'when':<10}" + names
+    return f"{'set':<14}{'clients':<11}{'way':<30}{'when':<10}" + names
 
 
 def _name(kind: Kind) -> str:
-    return f"{kind[0]:<14}{kind[1]:<11}{kind[2]:<26}{kind[3]:<10}"
+    return f"{kind[0]:<14}{kind[1]:<11}{kind[2]:<30}{kind[3]:<10}"
 
 
 def main() -> None:

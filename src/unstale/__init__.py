@@ -48,6 +48,7 @@ _HOMES = {
     ),
     "unstale.models.fixing": ("ModelFix", "fix_model", "model_fixes"),
     "unstale.params": ("Params", "params_of"),
+    "unstale.privacy": ("Protection", "Storage", "protect", "spent"),
     "unstale.server": (
         "HistorySpec",
         "Limits",
@@ -97,6 +98,7 @@ if TYPE_CHECKING:
     )
     from unstale.models.fixing import ModelFix, fix_model, model_fixes
     from unstale.params import Params, params_of
+    from unstale.privacy import Protection, Storage, protect, spent
     from unstale.server import (
         HistorySpec,
         Limits,
@@ -144,6 +146,7 @@ __all__ = [
     "PolynomialWeight",
     "PredictedMove",
     "Processes",
+    "Protection",
     "Receipt",
     "RecipeCheck",
     "Report",
@@ -154,6 +157,7 @@ __all__ = [
     "ServerView",
     "SigmoidWeight",
     "StandIn",
+    "Storage",
     "Surrogate",
     "Switching",
     "Tiers",
@@ -170,6 +174,8 @@ __all__ = [
     "model_fixes",
     "only_unique",
     "params_of",
+    "protect",
+    "spent",
     "step",
     "switch_back",
 ]

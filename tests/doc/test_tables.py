@@ -89,6 +89,7 @@ def test_every_field_of_a_rounds_line_is_explained():
         calibrated=(Calibrated("g", 12, 0.2, 0.1, 0.9),),
         other_recipes=(OtherRecipe("h", "adam", 1.5),),
         awaiting_fit=1,
+        most_sent=3,
         absent=1,
         stand_ins=(StoodIn("e", 12),),
         checked=(Checked("f", 12, 0.1, 0.9),),

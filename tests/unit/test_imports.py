@@ -16,7 +16,7 @@ LAYERS = [
     {"lazy", "params", "data", "models"},
     {"training", "executors"},
     {"inversion"},
-    {"updates"},
+    {"updates", "privacy"},
     {"methods"},
     {"server"},
     {"sim", "flower"},
@@ -24,6 +24,7 @@ LAYERS = [
     {"experiment"},
     {"reproduce"},
     {"report"},
+    {"audit"},
     {"cli"},
     {"__main__"},
 ]

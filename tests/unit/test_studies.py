@@ -31,6 +31,9 @@ GAMMA = "experiments/switching/gamma.py"
 DIRICHLET = "experiments/dirichlet/study.py"
 STANDING_IN = "experiments/standing_in/study.py"
 STANDING_IN_TABLES = "experiments/standing_in/tables.py"
+PRIVACY_IMAGES = "experiments/privacy_images/study.py"
+PRIVACY_PICTURES = "experiments/privacy_images/pictures.py"
+PRIVACY_LABELS = "experiments/privacy_labels/study.py"
 
 
 @pytest.mark.parametrize(
@@ -46,6 +49,9 @@ STANDING_IN_TABLES = "experiments/standing_in/tables.py"
         ERRORS,
         STANDING_IN,
         STANDING_IN_TABLES,
+        PRIVACY_IMAGES,
+        PRIVACY_PICTURES,
+        PRIVACY_LABELS,
     ],
 )
 def test_examples_of_scripts_hold(path):

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from unstale import __version__
+from unstale.cli.audit import audit
 from unstale.cli.check import check
 from unstale.cli.data import data
 from unstale.cli.keep import keep
@@ -39,7 +40,7 @@ def cli(context: click.Context, debug: bool) -> None:
             logging.getLogger(noisy).setLevel(logging.INFO)
 
 
-for command in (run, check, methods, report, keep, reproduce, data):
+for command in (run, check, audit, methods, report, keep, reproduce, data):
     cli.add_command(command)
 
 

@@ -32,6 +32,11 @@ from unstale.cli.options import HELP
 @click.option("--data", "data_root", metavar="DIR", help="The data root; else UNSTALE_DATA.")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Methods and seeds at once.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary for programs on stdout.")
+@click.option(
+    "--surrogates",
+    is_flag=True,
+    help="Write some surrogates into the run folder, for the report page.",
+)
 @click.option("--no-report", is_flag=True, help="Do not make the page and the plots.")
 def run(
     experiment: str,
@@ -46,6 +51,7 @@ def run(
     data_root: str | None,
     jobs: int,
     as_json: bool,
+    surrogates: bool,
     no_report: bool,
 ) -> int:
     """Run EXPERIMENT: a TOML file, a folder with a config.toml, or one that is packaged.
@@ -69,6 +75,8 @@ def run(
         tuning_of,
     )
 
+    if surrogates:
+        overrides = (*overrides, "storage.surrogates=true")
     config = load_experiment(
         experiment,
         overrides=overrides,

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from unstale.run_folder.best import NEAR, best_of, entrants_of
+from unstale.run_folder.protection_words import protection_in_words
 
 _COLUMNS = (
     ("accuracy", "accuracy"),
@@ -46,7 +47,10 @@ def summary_table(summary: Mapping[str, Any], console: Console | None = None) ->
         padding=(0, 0) if stood_in else (0, 1),
     )
     table.add_column("method")
-    titles = [*(title for _, title in columns), *(["stood in"] if stood_in else []), "seconds"]
+    # Only of updates that are differentially private.
+    spent = summary.get("privacy", {}).get("methods", {})
+    titles = [*(title for _, title in columns), *(["stood in"] if stood_in else [])]
+    titles += [*(["ε"] if spent else []), "seconds"]
     for title in titles:
         head = title.replace(" ", "\n") if stood_in else title
         table.add_column(head, justify="right")
@@ -54,6 +58,8 @@ def summary_table(summary: Mapping[str, Any], console: Console | None = None) ->
         cells = [_cell(key, figures, label in best[key], stood_in) for key, _ in columns]
         if stood_in:
             cells.append(f"{figures.get('stand_ins', 0):.0f}")
+        if spent:
+            cells.append(f"{spent[label]['epsilon']:.3g}")
         table.add_row(label, *cells, f"{figures['seconds']:.1f}")
     (console or Console()).print(table)
 
@@ -82,6 +88,10 @@ def _caption(
         yield f"saved: of the rounds that {summary['reference']} takes to that"
     if stood_in:
         yield f"stood in: updates made for absent clients{', per seed' if seeds > 1 else ''}"
+    if privacy := summary.get("privacy"):
+        yield f"clients' updates: {protection_in_words(privacy['protection'])}"
+        if "methods" in privacy:
+            yield f"ε: at δ = {privacy['delta']:g}, {privacy['assumed']}"
     if marked:
         yield f"*: best of those whose accuracy ends at most {NEAR:g} below the best"
 

@@ -56,7 +56,7 @@ def check_experiment(
     """Check conversion on the model, the data and the recipe of an experiment.
 
     Args:
-        config: The experiment. Its cohort, availability and drift are not used.
+        config: The experiment. Its cohort, availability, drift and protection are not used.
         method: The label of the `convert` method to check; by default the one labelled
             `convert`, else the first one, else the default settings.
         seed: Seeds partition, model and trial; the experiment's first seed if not given.
@@ -74,7 +74,7 @@ def check_experiment(
         ConfigError: If a setting is wrong.
         DataError: If the data is not there.
     """
-    settings = _method(config, method)
+    settings = method_to_check(config, method)
     seed = config.seeds[0] if seed is None else seed
     if isinstance(random_inputs, InputSpec):
         inputs, chosen = random_inputs, _without_data(config, random_inputs.classes, seed)
@@ -119,7 +119,8 @@ def _random_inputs(dataset: Dataset, inputs: InputSpec, seed: int) -> Tensor:
     return random_tokens(words, shape, dataset.y_train, dataset.num_classes, seed)
 
 
-def _method(config: ExperimentConfig, label: str | None) -> Method | None:
+def method_to_check(config: ExperimentConfig, label: str | None) -> Method | None:
+    """Return the `convert` method of that label; without one the first, None if there is none."""
     found = {m.label: m.build() for m in config.methods}
     converting = {k: m for k, m in found.items() if isinstance(m.compensator, Convert)}
     if label is None:

@@ -12,6 +12,7 @@ from unstale.experiment.other_local import OtherLocal
 from unstale.experiment.strict import build, build_kind, checked_table, fit, known_name
 from unstale.experiment.tuning.plan import check_plan
 from unstale.experiment.tuning.spec import TuningSpec
+from unstale.privacy import Protection, Storage
 from unstale.run_folder.time_to_target import WINDOW
 from unstale.server.checks import Limits
 from unstale.server.history import HistorySpec
@@ -69,6 +70,10 @@ class ExperimentConfig:
     evaluate: EvaluateSpec = field(default_factory=EvaluateSpec)
     history: HistorySpec = field(default_factory=HistorySpec)
     limits: Limits = field(default_factory=Limits)
+    protection: Protection = field(default_factory=Protection)
+    """What every client does to its update before it sends it."""
+    storage: Storage = field(default_factory=Storage)
+    """What is written to the disk of single clients."""
     oracle: bool = False
     """Whether to report how far updates are from those that clients would send without delay."""
     threads: int | None = None
@@ -104,6 +109,9 @@ class ExperimentConfig:
             "evaluate": dataclasses.asdict(self.evaluate),
             "history": dataclasses.asdict(self.history),
             "limits": dataclasses.asdict(self.limits),
+            # Only where they are set: runs from before they were there can be resumed and compared.
+            **_unless_default("protection", self.protection),
+            **_unless_default("storage", self.storage),
             **({} if self.tuning is None else {"tuning": dataclasses.asdict(self.tuning)}),
             "methods": [method.to_json() for method in self.methods],
         }
@@ -123,18 +131,8 @@ _KINDS: dict[str, tuple[Mapping[str, type[Any]], str]] = {
     "drift": (drift.KINDS, "none"),
 }
 _TOP = {"name", "title", "description", "rounds", "seeds", "overlap", "oracle", "threads"}
-_TABLES = {
-    "data",
-    "model",
-    "local",
-    "other_local",
-    "evaluate",
-    "history",
-    "limits",
-    "tuning",
-    "methods",
-    *_KINDS,
-}
+_TABLES = {"data", "model", "local", "other_local", "evaluate", "history", "limits"}
+_TABLES |= {"protection", "storage", "tuning", "methods", *_KINDS}
 
 
 def parse(table: Mapping[str, Any]) -> ExperimentConfig:
@@ -188,6 +186,8 @@ def parse(table: Mapping[str, Any]) -> ExperimentConfig:
         evaluate=evaluate,
         history=build(HistorySpec, table.get("history", {}), "history"),
         limits=build(Limits, table.get("limits", {}), "limits"),
+        protection=build(Protection, table.get("protection", {}), "protection"),
+        storage=build(Storage, table.get("storage", {}), "storage"),
         oracle=_typed(table, "oracle", bool, False),
         threads=_threads(table.get("threads")),
         tuning=_tuning(table, methods, seeds),
@@ -235,6 +235,10 @@ def _seeds(value: object) -> tuple[int, ...]:
 
 def _kind_of(kinds: Mapping[str, type[Any]], part: object) -> str:
     return next(name for name, cls in kinds.items() if type(part) is cls)
+
+
+def _unless_default(key: str, settings: Protection | Storage) -> dict[str, Any]:
+    return {} if settings == type(settings)() else {key: dataclasses.asdict(settings)}
 
 
 def _table(scenario: ScenarioSpec, key: str) -> dict[str, Any]:

@@ -47,6 +47,7 @@ def load_experiment(
         if isinstance(part, dict) and isinstance(part.get("path"), str) and folder is not None:
             part["path"] = str((folder / part["path"]).resolve())
     _find_weights_beside(table.get("model"), folder)
+    _find_key_beside(table.get("storage"), folder)
     config = parse(table)
     if methods is None:
         return config
@@ -106,6 +107,14 @@ def _find_weights_beside(model: object, folder: Path | None) -> None:
         beside = folder / model["weights"]
         if beside.is_file():
             model["weights"] = str(beside.resolve())
+
+
+def _find_key_beside(storage: object, folder: Path | None) -> None:
+    """Make the path of a key's file, which is relative to the experiment file, absolute."""
+    if isinstance(storage, dict) and isinstance(storage.get("key"), str) and folder is not None:
+        kind, _, path = storage["key"].partition(":")
+        if kind == "file" and path:
+            storage["key"] = f"file:{(folder / path).resolve()}"
 
 
 def _parse_toml(text: str, name: str) -> dict[str, Any]:

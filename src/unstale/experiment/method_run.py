@@ -33,10 +33,11 @@ def run_method(
 
     Raises:
         RunError: If its lines are damaged, or of another version of the schema.
+        ConfigError: If checkpoints are encrypted and the key is missing or another one.
     """
     lines = Lines(folder.lines_path(method.label, seed))
     place = folder.checkpoints_path(method.label, seed)
-    checkpoints = Checkpoints(place)
+    checkpoints = Checkpoints(place, config.storage.seal())
     if (place / FINAL).is_file() and len(done := lines.read()) == config.rounds:
         _remove_all_but_final(place)
         for line in done:
@@ -67,7 +68,9 @@ def run_method(
         raise
     lines.flush()
     server = simulation.server
-    write_surrogates(folder.surrogates_path(method.label, seed), server.surrogates(), server.inputs)
+    if config.storage.surrogates:
+        path = folder.surrogates_path(method.label, seed)
+        write_surrogates(path, server.surrogates(), server.inputs)
     # First the new, then away with the old: a crash between the two costs nothing.
     save_tensors(place / FINAL, server.params)
     _remove_all_but_final(place)

@@ -11,11 +11,13 @@ from unstale.experiment.config import ExperimentConfig
 from unstale.experiment.load_data import load_data
 from unstale.experiment.model import model_for, record_weights
 from unstale.experiment.opening import open_folder
+from unstale.experiment.privacy_summary import privacy_summary
 from unstale.experiment.progress import Progress, Silent
 from unstale.experiment.tuning.criteria import check_affected
 from unstale.experiment.tuning.recorded import begin_record, settle_record
 from unstale.experiment.tuning.tries import run_tries, with_choices
 from unstale.methods.base import trains_model
+from unstale.privacy import require_accountant
 from unstale.run_folder.folder import RunFolder
 from unstale.run_folder.summary import write_summary
 from unstale.run_folder.tuning import TuningRecord
@@ -65,6 +67,9 @@ def run_experiment(
         raise ConfigError(f"`jobs` should be a whole number of at least 1. Found {jobs!r}.")
     new = begin_record(config, tune=tune, tuned=tuned)
     where = resolve_device(device)
+    config.storage.seal()  # the key should be there before anything is written
+    if config.protection.is_private:
+        require_accountant()
     # Data and model first: no folder is created if they are missing or wrong.
     dataset = load_data(config, data_root)
     scenarios = {seed: Scenario(config.scenario, dataset, seed) for seed in config.seeds}
@@ -95,7 +100,13 @@ def run_experiment(
             record = run_tries(config, record, folder, tuning, runner, command)
         chosen = config if record is None else with_choices(config, record)
         runner.run(chosen, folder, scenarios)
-        return write_summary(folder, None if record is None else {"tuning": record.summary()})
+        return write_summary(
+            folder,
+            {
+                **({} if record is None else {"tuning": record.summary()}),
+                **privacy_summary(chosen, folder),
+            },
+        )
     finally:
         torch.set_num_threads(threads)
         folder.unlock()

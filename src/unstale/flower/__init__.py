@@ -13,6 +13,7 @@ from unstale.flower.cohort import Cohort
 from unstale.flower.decode import ReplyLimits
 from unstale.flower.grid import LateGrid
 from unstale.flower.messages import RecordNames
+from unstale.flower.protecting import ProtectMod
 from unstale.flower.run_log import RunLog
 from unstale.flower.strategy import Unstale
 from unstale.flower.work import Arrival, WorkTicket
@@ -22,6 +23,7 @@ __all__ = [
     "ClosePolicy",
     "Cohort",
     "LateGrid",
+    "ProtectMod",
     "RecordNames",
     "ReplyLimits",
     "RunLog",

@@ -21,6 +21,7 @@ from typing import Any
 from unstale.errors import RunError
 from unstale.flower.events import Event, EventLog
 from unstale.flower.journal import Entry, Journal, Key
+from unstale.privacy.sealing import Seal
 from unstale.server import checkpoint
 from unstale.server.checkpoint import Checkpoints, ReadParams
 
@@ -51,13 +52,14 @@ class Ledger:
 
     Args:
         folder: Where it lies; None to write nothing down.
+        seal: Encrypts checkpoints and journal; None to encrypt nothing.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, seal: Seal | None = None) -> None:
         self.folder = folder
         place = folder or Path()
-        self._checkpoints = Checkpoints(place / "checkpoints")
-        self._journal = Journal(place / "journal")
+        self._checkpoints = Checkpoints(place / "checkpoints", seal)
+        self._journal = Journal(place / "journal", seal)
         self._events = EventLog(place / "events.jsonl")
         self._taken_before: list[Key] = []
 

@@ -188,7 +188,9 @@ class RunLog:
         return line
 
     def surrogates(self, server: Server) -> None:
-        """Write what some of the server's surrogates look like; nothing where it has none."""
+        """Write what some of the server's surrogates look like, if its `storage` says so."""
+        if not server.settings.storage.surrogates:
+            return
         path = self.folder.surrogates_path(self.label, self.seed)
         write_surrogates(path, server.surrogates(), server.inputs)
 

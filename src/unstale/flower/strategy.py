@@ -243,7 +243,7 @@ class Unstale(Strategy):
         resume: bool,
     ) -> LateGrid:
         """Make the server, new or from the folder's checkpoint, and what is around it."""
-        ledger = Ledger(self.folder)
+        ledger = Ledger(self.folder, self.settings.storage.seal())
         restored = restored_or_none(ledger, log, resume)
         if restored is not None:
             self._server = restored_server(restored.server, self._model, self.settings)
@@ -281,6 +281,7 @@ class Unstale(Strategy):
             "history": settings.history,
             "limits": settings.limits,
             "inputs": settings.inputs,
+            "storage": settings.storage,
             "cohort": self.cohort,
             "close": self.close_policy,
             "reply_limits": {**asdict(self.reply_limits), "max_bytes": self._form.max_bytes},

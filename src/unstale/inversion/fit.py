@@ -123,7 +123,10 @@ def _prepare(
     anew = cold_starts(request, inputs, settings)
     warm = request.warm is not None and request.warm.fits(inputs)
     starts = [warmed(request.warm, anew[0])] if request.warm is not None and warm else anew
-    targets = [target_of(base, delta, names, settings.sparsity) for base, delta in sent]
+    targets = [
+        target_of(base, delta, names, settings.sparsity, settings.target_noise)
+        for base, delta in sent
+    ]
     recipe = settings.local_for(local, request.num_examples)
     return _Job(index, targets, starts, anew, recipe, warm)
 

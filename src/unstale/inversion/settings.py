@@ -29,7 +29,7 @@ THEMES: dict[str, tuple[str, ...]] = {
         "noise",
         "bounded",
     ),
-    "what is fitted": ("objective", "sparsity", "history", "tv", "adam_eps"),
+    "what is fitted": ("objective", "sparsity", "target_noise", "history", "tv", "adam_eps"),
     "the optimizer": (
         "optimizer",
         "lr",
@@ -106,6 +106,9 @@ class Inversion:
     sparsity: float = 0.0
     """Share of the update's entries, smallest in magnitude first, that the objective ignores; 0
     uses all."""
+    target_noise: float = 0.0
+    """Variance of Gaussian noise that is added to the entries that count before the fit, the same
+    in every fit of one update; 0 for none. The paper's is 1e-3."""
     history: int = 4
     """Number of the client's latest updates that one surrogate is fitted to, including the
     newest. `convert` remembers all but the newest for each client, and each version that they
@@ -202,6 +205,7 @@ class Inversion:
         for name in (
             "adam_eps",
             "noise",
+            "target_noise",
             "tv",
             "tolerance",
             "trial_loss",

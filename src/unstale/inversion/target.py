@@ -1,5 +1,6 @@
 """What a fit reproduces: an update, the entries of it that count, and which ones are refused."""
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from unstale.errors import ConfigError
 from unstale.params import Params, norm
+from unstale.seeding import generator
 
 # No honest update is this many times as large as the weights that it changes.
 _HUGE = 10.0
@@ -26,10 +28,30 @@ class Target:
     """The entries that count `[entries]`; None for all."""
 
 
-def target_of(base: Params, delta: Params, names: Sequence[str], sparsity: float) -> Target:
-    """Return the target for one update, sparsified over the whole vector."""
+def target_of(
+    base: Params,
+    delta: Params,
+    names: Sequence[str],
+    sparsity: float,
+    noise_variance: float = 0.0,
+) -> Target:
+    """Return the target for one update, sparsified over the whole vector, with noise if wanted."""
     vector = torch.cat([delta[n].detach().reshape(-1) for n in names])
-    return Target(base, vector, top_mask(vector, sparsity))
+    return Target(base, _noisy(vector, noise_variance), top_mask(vector, sparsity))
+
+
+def _noisy(vector: Tensor, variance: float) -> Tensor:
+    """Return the vector with Gaussian noise in every entry.
+
+    The noise follows from the vector: an update that is fitted again, beside later ones of its
+    client, has the same noise, and fits to several targets do not average it away.
+    """
+    if not variance:
+        return vector
+    digest = hashlib.sha256(vector.double().cpu().numpy().tobytes()).digest()
+    draws = generator(int.from_bytes(digest[:8], "big"), "target_noise")
+    noise = torch.randn(vector.shape, generator=draws, dtype=vector.dtype)
+    return vector + math.sqrt(variance) * noise.to(vector.device)
 
 
 def size_fault(delta: Params, weights: Params) -> str | None:

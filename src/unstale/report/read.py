@@ -54,7 +54,7 @@ def read_run(run_dir: Path) -> Run:
     summary = _read_object(run_dir / "summary.json", missing_ok=True)
     if summary and summary.get("format") not in _FORMATS:
         raise RunError(
-            f"{run_dir / 'summary.json'} should be of format {FORMAT}. "
+            f"{run_dir / 'summary.json'} should be of format {' or '.join(map(str, _FORMATS))}. "
             f"Found {summary.get('format')!r}. Use the version of Unstale that wrote it."
         )
     rounds = {
@@ -82,6 +82,7 @@ def read_run(run_dir: Path) -> Run:
             **_evaluated(config, summary),
             surrogates=_read_surrogates(run_dir / "surrogates"),
             tuning=read_tuning(run_dir / "tuning.json"),
+            privacy=mapping(summary.get("privacy"), "privacy"),
             seconds={
                 label: seconds
                 for label, value in mapping(timing.get("methods"), "methods").items()

@@ -12,6 +12,7 @@ from unstale.report.nodes import NodeHistory, histories
 from unstale.run_folder import Round as Round
 from unstale.run_folder import SurrogateSamples
 from unstale.run_folder.best import NO_DELAY
+from unstale.run_folder.protection_words import protection_in_words
 from unstale.run_folder.time_to_target import WINDOW
 from unstale.run_folder.tuning import TuningRecord
 
@@ -118,11 +119,27 @@ class Run:
     """The label of the method that rounds saved are compared with; None where there is none."""
     tuning: TuningRecord | None = None
     """What tuning tried and chose; None where settings are those of the config."""
+    privacy: Mapping[str, Any] = field(default_factory=dict)
+    """The part `privacy` of the summary; empty where clients protect nothing, or before the end."""
 
     @property
     def finished(self) -> bool:
         """Whether the run wrote its summary, which it does last."""
         return self.summary is not None
+
+    @property
+    def protection(self) -> str:
+        """What clients did to their updates before they sent them, in words; empty for nothing."""
+        settings = self.config.get("protection")
+        return protection_in_words(settings) if isinstance(settings, dict) else ""
+
+    @property
+    def converts(self) -> bool:
+        """Whether any update was converted, so that there were surrogates."""
+        every = (
+            r for by_seed in self.rounds.values() for rounds in by_seed.values() for r in rounds
+        )
+        return any(r.conversions for r in every)
 
     @property
     def scenario(self) -> Scenario | None:

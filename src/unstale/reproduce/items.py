@@ -92,6 +92,10 @@ class PaperTable:
     """For results of scripts: where in a file a row's value is, `{row}` standing for the row."""
     columns: tuple[str, ...] = ()
     """The runs or scripts that are its columns, by name; all if empty."""
+    scale: float = 100.0
+    """For results of scripts: what their values are multiplied by; 100 makes percent of shares."""
+    digits: int = 1
+    """For results of scripts: decimals that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,4 +235,6 @@ def _table(table: dict[str, Any], where: str) -> PaperTable:
         get(table, "title", str, where, ""),
         get(table, "key", str, where, ""),
         tuple(get(table, "columns", list, where, [])),
+        float(table.get("scale", 100.0)),
+        get(table, "digits", int, where, 1),
     )

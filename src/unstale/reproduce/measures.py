@@ -154,13 +154,14 @@ def measure_of(name: str) -> Measure:
     return MEASURES[name]
 
 
-def values_in(files: Iterable[Path], key: str) -> list[float]:
+def values_in(files: Iterable[Path], key: str, scale: float = 100.0) -> list[float]:
     """Return one number of each result file, in percent; files that are not there are left out.
 
     Args:
         files: The result files.
         key: The keys down to the number, with `/` between; `*` is the first key that is not
             `about`.
+        scale: What numbers are multiplied by.
 
     Raises:
         RunError: If a file does not have the key.
@@ -184,5 +185,5 @@ def values_in(files: Iterable[Path], key: str) -> list[float]:
             continue  # for instance a round that a shorter run does not reach
         if not isinstance(here, int | float) or not math.isfinite(here):
             raise RunError(f"{path} should have a number at {key}. Found {here!r}.")
-        found.append(100 * float(here))
+        found.append(scale * float(here))
     return found

@@ -7,9 +7,8 @@ from unstale.errors import ConfigError, UnknownNameError
 from unstale.reproduce.toml import check_keys, get, read_toml, tables_at
 
 KINDS = ("table", "figure")
-LEFT = ("not built", "privacy", "a drawing")
-"""Why no item makes a table or figure: not yet built, left to the work on privacy, or nothing to
-compute."""
+LEFT = ("not built", "a drawing")
+"""Why no item makes a table or figure: not yet built, or nothing to compute."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ STATES = {
     PARTLY: "some runs are kept, or with fewer rounds or seeds, or from before a change",
     SMOKE: "it is built and passes --smoke; nothing has been run at full size yet",
     "not built": "something that it needs is missing",
-    "privacy": "it belongs to the work on privacy",
     "a drawing": "there is nothing to compute",
 }
 """What is said of tables and figures, with its meaning."""

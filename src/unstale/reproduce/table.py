@@ -126,14 +126,17 @@ def _table(item: Item, spec: PaperTable, place: Place, seeds: tuple[int, ...] | 
             values = measure_of(spec.measure).of(folder) if folder.is_done else {}
         else:
             files = [place(part) / name for name in part.files(seeds)]
-            values = {row: values_in(files, spec.key.replace("{row}", row)) for row in spec.rows}
+            values = {
+                row: values_in(files, spec.key.replace("{row}", row), spec.scale)
+                for row in spec.rows
+            }
         for row, figures in ours.items():
             figures.append(Figure.of(values.get(row, [])))
     of_runs = None if spec.measure == FILE else measure_of(spec.measure)
     return Table(
         spec.paper,
         spec.title or (of_runs.title if of_runs else ""),
-        of_runs.digits if of_runs else 1,
+        of_runs.digits if of_runs else spec.digits,
         tuple(one.column if isinstance(one, PlannedRun) else one.name for one in parts),
         {row: tuple(figures) for row, figures in ours.items()},
         spec.rows,

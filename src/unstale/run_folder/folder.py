@@ -7,7 +7,7 @@ weights.json                       the file of pretrained weights and what was t
 scenario/seed-0.json               who is slow and what everyone holds (simulator only)
 rounds/<label>/seed-0.jsonl        one line per round
 checkpoints/<label>/seed-0/        while running: the last two; then final.safetensors
-surrogates/<label>/seed-0.json     some of what a converting method made, at its end
+surrogates/<label>/seed-0.json     some of what a converting method made, if that is wanted
 failures/<label>/seed-0.json       why a try of a tuning failed (in `tuning/` only)
 tuning.json                        what tuning tried and chose, in a run with tuned settings
 tuning/                            the run folder of the tries

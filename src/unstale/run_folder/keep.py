@@ -64,4 +64,8 @@ def _without_paths(value: Any) -> Any:
         return {key: _without_paths(one) for key, one in value.items()}
     if isinstance(value, list):
         return [_without_paths(one) for one in value]
-    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
+    if not isinstance(value, str):
+        return value
+    if value.startswith("file:"):  # where a key lies
+        return f"file:{Path(value.removeprefix('file:')).name}"
+    return Path(value).name if Path(value).is_absolute() else value

@@ -13,6 +13,10 @@ checkpoints are kept. `read` uses the newest one whose files all match their SHA
 logs a warning if that is not the last one. The name of a version's file contains the
 start of its SHA-256, so that another run in the same folder never overwrites a file that
 an older checkpoint needs. Nothing is ever unpickled.
+
+With a `Seal`, state tree and tensors are encrypted together in `checkpoint-0000000007.sealed`,
+and the JSON file has only the digests. Earlier versions of the global model, which every client
+has been sent, are not encrypted.
 """
 
 import hashlib
@@ -27,9 +31,10 @@ from safetensors.torch import load as load_bytes
 from safetensors.torch import save as save_bytes
 from torch import Tensor
 
-from unstale.errors import CheckpointError
+from unstale.errors import CheckpointError, ConfigError
 from unstale.files import remove_temporaries, sha256_of, write_json, write_whole
 from unstale.params import Params
+from unstale.privacy.sealing import Seal
 from unstale.server.tree import put_tensors, take_tensors
 
 logger = logging.getLogger(__name__)
@@ -37,6 +42,8 @@ logger = logging.getLogger(__name__)
 # 3: past updates of `convert` refer to their base weights by version.
 FORMAT = 3
 KEPT = 2
+# Of the file beside the JSON file of a checkpoint.
+_ENDINGS = ("safetensors", "sealed")
 
 ReadParams = Callable[[], Params]
 
@@ -54,7 +61,11 @@ def tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
     """Read a safetensors file; every tensor has its own, aligned memory."""
-    return {n: t.clone() for n, t in load_bytes(path.read_bytes()).items()}
+    return _tensors(path.read_bytes())
+
+
+def _tensors(content: bytes) -> dict[str, Tensor]:
+    return {n: t.clone() for n, t in load_bytes(content).items()}
 
 
 class Checkpoints:
@@ -62,10 +73,15 @@ class Checkpoints:
 
     Files of versions that this object wrote or restored are not written again. Other files
     of the same version are not reused.
+
+    Args:
+        folder: The folder.
+        seal: Encrypts what is written and decrypts what is read; None to encrypt nothing.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, seal: Seal | None = None) -> None:
         self.folder = folder
+        self._seal = seal
         self._own: dict[int, tuple[str, str]] = {}  # version -> its file and SHA-256
         self._damaged: set[int] = set()  # numbers of checkpoints that `read` skipped
 
@@ -95,9 +111,16 @@ class Checkpoints:
         tensors: dict[str, Tensor] = {}
         body = take_tensors(tree, tensors)
         stem = f"checkpoint-{number_text(number)}"
-        digest = save_tensors(folder / f"{stem}.safetensors", tensors)
-        files = {**dict(own.values()), f"{stem}.safetensors": digest}
-        record = {"format": FORMAT, "files": files, "tree": body}
+        record: dict[str, Any] = {"format": FORMAT}
+        if self._seal is None:
+            name = f"{stem}.safetensors"
+            digest = save_tensors(folder / name, tensors)
+            record["tree"] = body
+        else:
+            name = f"{stem}.sealed"
+            digest = write_whole(folder / name, _sealed(self._seal, name, body, tensors))
+            record["sealed"] = True
+        record["files"] = {**dict(own.values()), name: digest}
         path = folder / f"{stem}.json"
         write_json(path, {**record, "digest": _digest(record)})
         _forget_old(folder, self._damaged)
@@ -108,6 +131,7 @@ class Checkpoints:
 
         Raises:
             CheckpointError: If there is none; the message says what is wrong with each.
+            ConfigError: If it is encrypted and the key is missing or another one.
         """
         numbers = sorted(_numbers(self.folder), reverse=True)
         if not numbers:
@@ -145,7 +169,7 @@ class Checkpoints:
     def _restore(
         self, path: Path, content: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[int, ReadParams]]:
-        tensors = load_tensors(path.with_suffix(".safetensors"))
+        tree, tensors = self._content(path, content)
         self._own = {
             int(Path(name).stem.partition("-")[0]): (name, digest)
             for name, digest in content["files"].items()
@@ -155,7 +179,29 @@ class Checkpoints:
             version: partial(load_tensors, self.folder / name)
             for version, (name, _) in self._own.items()
         }
-        return put_tensors(content["tree"], tensors), versions
+        return put_tensors(tree, tensors), versions
+
+    def _content(self, path: Path, content: dict[str, Any]) -> tuple[Any, dict[str, Tensor]]:
+        if not content.get("sealed"):
+            return content["tree"], load_tensors(path.with_suffix(".safetensors"))
+        if self._seal is None:
+            raise ConfigError(
+                f"{path.name} should be read with a key, since it is encrypted. Found none. Name "
+                'it: storage = Storage(checkpoints="encrypted", key="env:NAME").'
+            )
+        sealed = path.with_suffix(".sealed")
+        return _unsealed(self._seal, sealed)
+
+
+def _sealed(seal: Seal, name: str, body: Any, tensors: Mapping[str, Tensor]) -> bytes:
+    text = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+    return seal.close(len(text).to_bytes(8, "big") + text + tensor_bytes(tensors), name)
+
+
+def _unsealed(seal: Seal, path: Path) -> tuple[Any, dict[str, Tensor]]:
+    content = seal.open(path.read_bytes(), path.name)
+    end = 8 + int.from_bytes(content[:8], "big")
+    return json.loads(content[8:end]), _tensors(content[end:])
 
 
 def number_text(number: int) -> str:
@@ -198,7 +244,7 @@ def _forget_old(folder: Path, damaged: set[int]) -> None:
     # Damaged checkpoints are removed first, so that two intact ones are kept.
     numbers = sorted(_numbers(folder), key=lambda number: (number not in damaged, number))
     for number in numbers[:-KEPT]:
-        for ending in ("json", "safetensors"):
+        for ending in ("json", *_ENDINGS):
             (folder / f"checkpoint-{number_text(number)}.{ending}").unlink(missing_ok=True)
     needed: set[str] = set()
     for number in numbers[-KEPT:]:
@@ -207,6 +253,7 @@ def _forget_old(folder: Path, damaged: set[int]) -> None:
             needed.update(json.loads(path.read_text(encoding="utf-8"))["files"])
         except (OSError, ValueError, KeyError, TypeError):
             continue  # damaged, so its files are not needed
-    for path in [*folder.glob("versions/*.safetensors"), *folder.glob("checkpoint-*.safetensors")]:
+    own = [path for ending in _ENDINGS for path in folder.glob(f"checkpoint-*.{ending}")]
+    for path in [*folder.glob("versions/*.safetensors"), *own]:
         if path.relative_to(folder).as_posix() not in needed:
             path.unlink(missing_ok=True)

@@ -12,6 +12,7 @@ from unstale.inversion import InputSpec
 from unstale.methods import Method
 from unstale.methods.description import describe_method, rebuild_method
 from unstale.params import Params
+from unstale.privacy.storage import Storage
 from unstale.server.checkpoint import ReadParams
 from unstale.server.checks import Limits
 from unstale.server.history import History, HistorySpec
@@ -83,6 +84,7 @@ def settings_tree(settings: ServerSettings) -> dict[str, Any]:
         "limits": dataclasses.asdict(settings.limits),
         "inputs": None if inputs is None else dataclasses.asdict(inputs),
         "seed": settings.seed,
+        "storage": dataclasses.asdict(settings.storage),
     }
 
 
@@ -93,6 +95,7 @@ def settings_of(
     local: LocalSpec | None = None,
     executor: Executor | None = None,
     background: Background | None = None,
+    storage: Storage | None = None,
 ) -> ServerSettings:
     """Return the settings in a checkpoint; arguments that are given replace them.
 
@@ -108,4 +111,6 @@ def settings_of(
         executor,
         background,
         tree["seed"],
+        # Not in checkpoints from before there was such a setting.
+        Storage(**tree.get("storage", {})) if storage is None else storage,
     )

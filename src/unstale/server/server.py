@@ -1,6 +1,7 @@
 """`Server`: open work, arrivals, history and checkpoints around the pure step."""
 
 import dataclasses
+import logging
 import threading
 from collections import Counter
 from collections.abc import Iterable
@@ -20,6 +21,7 @@ from unstale.methods.aggregate import Aggregator
 from unstale.methods.base import trains_model
 from unstale.methods.conversion.prefit import FitJob, fit_job_of, surrogates_of
 from unstale.params import Params, clone, params_of
+from unstale.privacy.storage import WITHOUT_MEMORY, Storage
 from unstale.seeding import generator
 from unstale.server.awaiting_fit import AwaitingFit
 from unstale.server.checkpoint import Checkpoints, ReadParams
@@ -35,6 +37,8 @@ from unstale.training.client import statistics_of
 from unstale.training.local import LocalSpec
 from unstale.training.model_checks import check_model
 from unstale.updates import Key, Receipt, ServerView, TrainingTools, Update
+
+logger = logging.getLogger(__name__)
 
 
 class Server:
@@ -57,6 +61,7 @@ class Server:
         background: Fits surrogates while rounds go on, so that no round waits for them; None
             to fit them in the step. The caller closes it. Neither is saved in checkpoints.
         seed: Seed of the method's random draws.
+        storage: What `save` writes down of single clients, and whether it is encrypted.
 
     Example:
         >>> server = Server(nn.Linear(2, 1), method="unweighted")
@@ -84,6 +89,7 @@ class Server:
         executor: Executor | None = None,
         background: Background | None = None,
         seed: int = 0,
+        storage: Storage | None = None,
     ) -> None:
         settings = ServerSettings(
             chosen_method(method, compensator, aggregator),
@@ -94,6 +100,7 @@ class Server:
             executor,
             background,
             int(seed),
+            storage or Storage(),
         )
         self._begin(model, settings, None)
 
@@ -357,19 +364,28 @@ class Server:
     # --- save and load ---------------------------------------------------------------
 
     def save(self, folder: str | Path) -> Path:
-        """Write a checkpoint into `folder` atomically and return the path of its JSON file."""
+        """Write a checkpoint into `folder` atomically and return the path of its JSON file.
+
+        Raises:
+            ConfigError: If checkpoints are encrypted and the key is not there.
+        """
         with self._lock:
             tree, versions = self.to_tree()
             path = Path(folder).resolve()
-            checkpoints = self._checkpoints.setdefault(path, Checkpoints(path))
-            return checkpoints.write({"server": tree}, versions)
+            if path not in self._checkpoints:
+                self._checkpoints[path] = Checkpoints(path, self.settings.storage.seal())
+            return self._checkpoints[path].write({"server": tree}, versions)
 
     def to_tree(self) -> tuple[dict[str, Any], dict[int, ReadParams]]:
-        """Return the whole state as a tree, and readers of the kept versions, for a checkpoint."""
+        """Return the whole state as a tree, and readers of the kept versions, for a checkpoint.
+
+        Without what the method remembers of clients, if `storage` says so.
+        """
+        keeps = self.settings.storage.keeps_memory
         tree = {
             "version": self.version,
             "params": dict(self._state.params),
-            "compensator": self._state.compensator,
+            "compensator": self._state.compensator if keeps else self.method.compensator.init(),
             "aggregator": self._state.aggregator,
             "statistics": sorted(self.statistics),
             **settings_tree(self.settings),
@@ -393,6 +409,7 @@ class Server:
         local: LocalSpec | None = None,
         executor: Executor | None = None,
         background: Background | None = None,
+        storage: Storage | None = None,
     ) -> "Server":
         """Restore a server from the newest intact checkpoint of a folder.
 
@@ -406,15 +423,23 @@ class Server:
             executor: Computes conversions in parallel; None for this process.
             background: Fits surrogates while rounds go on. Updates that were awaiting their
                 fit are fitted again; without a background they take part in the next step.
+            storage: Where the key is, if the checkpoint is encrypted. As it was saved if not
+                given.
 
         Raises:
             CheckpointError: If no checkpoint is intact.
+            ConfigError: If it is encrypted and the key is missing or another one.
         """
         path = Path(folder).resolve()
-        checkpoints = Checkpoints(path)
+        checkpoints = Checkpoints(path, None if storage is None else storage.seal())
         tree, versions = checkpoints.read()
         settings = settings_of(
-            tree["server"], method=method, local=local, executor=executor, background=background
+            tree["server"],
+            method=method,
+            local=local,
+            executor=executor,
+            background=background,
+            storage=storage,
         )
         server = cls.from_tree(tree["server"], versions, model, settings)
         server._checkpoints[path] = checkpoints
@@ -434,6 +459,12 @@ class Server:
         if model is not None:
             check_model(model, stateful=not trains_model(settings.chosen.compensator))
             check_fits(model, state.params)
+        if tree.get("storage", {}).get("checkpoints") == WITHOUT_MEMORY:
+            logger.warning(
+                "The checkpoint of version %d has no memory of clients: %s begins anew with them.",
+                state.version,
+                settings.chosen.name,
+            )
         server = cls.__new__(cls)
         server._assemble(model, settings, state, frozenset(tree.get("statistics", ())))
         device = next(iter(state.params.values())).device

@@ -6,6 +6,7 @@ from unstale.errors import ConfigError
 from unstale.executors import Background, Executor
 from unstale.inversion import InputSpec
 from unstale.methods import Aggregator, Compensator, Method, as_method
+from unstale.privacy.storage import Storage
 from unstale.server.checks import Limits
 from unstale.server.history import HistorySpec
 from unstale.training import LocalSpec
@@ -40,6 +41,8 @@ class ServerSettings:
     closes it."""
     seed: int = 0
     """Seed of the method's random draws."""
+    storage: Storage = field(default_factory=Storage)
+    """What is written to the disk of single clients."""
 
     @property
     def chosen(self) -> Method:

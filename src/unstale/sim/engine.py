@@ -9,6 +9,7 @@ many clients work on it.
 
 import dataclasses
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from unstale.errors import ConfigError
 from unstale.methods.base import trains_model
 from unstale.params import Params
+from unstale.privacy import Protection, protect
 from unstale.run_folder import Round
 from unstale.seeding import generator
 from unstale.server import Server
@@ -60,6 +63,7 @@ class Simulation:
         device: Where clients train and models are evaluated.
         recipes: Clients that train by another recipe than the server assumes, for tests of what
             the server notices; all others train by the server's.
+        protection: What every client does to its update before it sends it; nothing when None.
     """
 
     def __init__(
@@ -75,6 +79,7 @@ class Simulation:
         batched: bool | None = None,
         device: torch.device | str = "cpu",
         recipes: Mapping[int, LocalSpec] | None = None,
+        protection: Protection | None = None,
     ) -> None:
         self.server = server
         self.model = model
@@ -86,11 +91,18 @@ class Simulation:
         self.batched = batched
         self.device = torch.device(device)
         self.recipes = dict(recipes or {})
+        self.protection = protection or Protection()
+        if self.protection.enabled and server.statistics:
+            raise ConfigError(
+                "Clients that protect their updates should keep running statistics to themselves. "
+                'Found local.buffers = "averaged" and a model with BatchNorm. Set it to "local".'
+            )
         data = scenario.data
         self._x, self._y = data.x_train.to(self.device), data.y_train.to(self.device)
         self._x_test, self._y_test = data.x_test.to(self.device), data.y_test.to(self.device)
         self._jobs: list[Job] = []
         self._lost: list[Job] = []
+        self._sent: Counter[int] = Counter()  # updates that have left each client's device
         # What clients hold, apart from what the server keeps: a version that the server's
         # cap has dropped is still on the devices that work on it.
         spec = server.settings.history
@@ -140,6 +152,8 @@ class Simulation:
         self._forget_unused_models()
         report = self.server.step(absent)
         line = report.line()
+        if self.protection.is_private:
+            line = dataclasses.replace(line, most_sent=max(self._sent.values(), default=0))
         if self.with_oracle:
             sent = oracle.deltas(updates, without=self.server.statistics)
             judged = oracle.errors(truth, sent, report.updates)
@@ -215,9 +229,11 @@ class Simulation:
         clients = [job.client for job in jobs]
         work = [self._work(job.client, job.version, self._model_of(job)) for job in jobs]
         deltas = self._trained(clients, work)
+        self._sent.update(clients)
         updates = []
         for job, part, delta in zip(jobs, work, deltas, strict=True):
             sent = self._statistics.kept(job.client, part.params, delta, len(part.x))
+            sent = self._protected(job, dict(sent))
             updates.append(Update(self.scenario.name(job.client), job.version, sent, len(part.x)))
         return updates
 
@@ -233,6 +249,13 @@ class Simulation:
             for i, delta in zip(members, trained, strict=True):
                 deltas[i] = delta
         return deltas
+
+    def _protected(self, job: Job, delta: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return what leaves the device of an update; the same for every method of a seed."""
+        if not self.protection.enabled:
+            return delta
+        noise = generator(self.scenario.seed, "protection", job.client, job.version)
+        return protect(delta, self.protection, noise)
 
     def _truth(self, jobs: Sequence[Job], now: int) -> dict[oracle.Key, dict[str, Tensor]]:
         late = [job for job in jobs if job.version < now]
@@ -281,6 +304,7 @@ class Simulation:
             "lost": [[job.due, job.client, job.version] for job in self._lost],
             "server_versions": sorted(versions),
             "statistics": self._statistics.to_tree(),
+            "sent": [[client, self._sent[client]] for client in sorted(self._sent)],
         }
         return {"server": tree, "engine": engine}, {**held, **versions}
 
@@ -298,6 +322,7 @@ class Simulation:
         self._jobs = [Job(*job) for job in engine["jobs"]]
         self._lost = [Job(*job) for job in engine["lost"]]
         self._statistics.restore(engine.get("statistics", {}))
+        self._sent = Counter(dict(engine.get("sent", [])))
         for version in sorted({job.version for job in self._jobs} & set(versions)):
             params = self.server.weights_of(version)
             if params is None:  # beyond the server's cap: only clients still hold it

@@ -23,7 +23,7 @@ def assert_one_line(result, code, *parts):
 def test_help_and_version(unstale):
     result = unstale("--help")
     assert result.code == 0
-    for command in ("run", "check", "methods", "report", "data"):
+    for command in ("run", "check", "audit", "methods", "report", "data"):
         assert command in result.out
     assert unstale("run", "-h").code == 0
     assert unstale("--version").out.strip() == f"unstale, version {package.__version__}"

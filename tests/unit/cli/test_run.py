@@ -31,6 +31,13 @@ def test_table_and_paths(unstale, small):
     assert "round 3/3" not in result.out
 
 
+def test_surrogates_are_asked_for_by_a_flag(unstale, small, tmp_path):
+    for out, more in (("a", ()), ("b", ("--surrogates",))):
+        assert unstale("run", *small, "--out", out, *more).code == 0
+    configs = [json.loads((tmp_path / out / "config.json").read_text()) for out in "ab"]
+    assert [config.get("storage", {}).get("surrogates") for config in configs] == [None, True]
+
+
 def test_every_run_gets_a_folder_of_its_own(unstale, small, tmp_path):
     for _ in range(2):
         assert unstale("run", *small).code == 0

@@ -150,3 +150,22 @@ def test_rounds_saved_have_a_column_only_if_there_are_some():
     found = rows(text)
     assert [cells[-2] for cells in found.values()] == ["–", "*50%", "-25%"]
     assert "saved: of the rounds that unweighted takes to that" in " ".join(text.split())
+
+
+def test_protection_and_what_it_cost():
+    protection = {"sparsity": 0.95, "clip": 1.0, "noise_multiplier": 2.0, "delta": 1e-5}
+    spent = {"updates": 12, "epsilon": 17.26}
+    privacy = {
+        "protection": protection, "delta": 1e-5, "assumed": "for one client",
+        "methods": {"weighted": spent},
+    }  # fmt: skip
+    text = shown({"weighted": figures(0.5, None)}, [0], privacy=privacy)
+    assert re.search(r"ε +seconds", text)
+    assert re.search(r"17\.3 +12\.3", text)
+    told = " ".join(text.split())
+    assert "95 % of entries left out, clipped to norm 1, noise of 2 times that norm" in told
+    assert "ε: at δ = 1e-05, for one client" in told
+    noisy = {"protection": {"noise_variance": 1e-3}}
+    text = shown({"weighted": figures(0.5, None)}, [0], privacy=noisy)
+    assert "noise of variance 0.001" in text
+    assert "ε" not in text

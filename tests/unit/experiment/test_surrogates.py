@@ -1,9 +1,12 @@
-"""Some surrogates are left behind by methods that make them, and by no others."""
+"""Some surrogates are left behind on request, by methods that make them and by no others."""
 
 import json
 
 import pytest
 
+from unstale.report import read_run
+from unstale.report.context import Context
+from unstale.report.html import build_page
 from unstale.run_folder import surrogates
 from unstale.run_folder.lines import Lines
 
@@ -19,7 +22,8 @@ FEW = {
 
 @pytest.fixture
 def converting(table):
-    return {**table, "methods": [{"name": "unweighted"}, FEW], "seeds": [0]}
+    methods = [{"name": "unweighted"}, FEW]
+    return {**table, "methods": methods, "seeds": [0], "storage": {"surrogates": True}}
 
 
 def read(folder):
@@ -39,6 +43,16 @@ def test_what_is_written(run_tiny, converting):
         assert len(entry["x"]) == len(entry["labels"]) == min(entry["samples"], 8)
         assert all(len(x) == 3 and all(-9 <= v <= 9 for v in x) for x in entry["x"])
         assert all(sum(label) == pytest.approx(1, abs=0.01) for label in entry["labels"])
+
+
+def test_nothing_is_written_unless_it_is_asked_for(run_tiny, converting):
+    del converting["storage"]
+    folder = run_tiny("a", table=converting)
+    assert any(line.conversions for line in Lines(folder.lines_path("convert", 0)).read())
+    assert not (folder.path / "surrogates").exists()
+    page = build_page(Context.of(read_run(folder.path)))
+    assert "run the experiment with <code>--surrogates</code>" in page
+    assert 'class="samples' not in page
 
 
 def test_large_inputs_show_with_fewer_samples(run_tiny, converting, monkeypatch):

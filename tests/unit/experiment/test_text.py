@@ -62,7 +62,10 @@ def test_every_method_runs(run_tiny, texts):
 
 def test_by_dirichlet_and_the_page(run_tiny, texts):
     mixed = {"kind": "dirichlet", "clients": 8, "samples": 8, "alpha": 0.1}
-    folder = run_tiny("a", table={**texts, "partition": mixed, "methods": [CONVERT]})
+    folder = run_tiny(
+        "a",
+        table={**texts, "partition": mixed, "methods": [CONVERT], "storage": {"surrogates": True}},
+    )
     found = json.loads(folder.surrogates_path("convert", 0).read_text())
     assert found["clients"][0]["shape"] == [4, 6]
     write_report(folder.path)

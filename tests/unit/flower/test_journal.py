@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from unstale.errors import RunError
+from unstale.errors import ConfigError, RunError
 from unstale.flower.journal import Entry, Journal
+from unstale.privacy import Seal
 from unstale.updates import Update
 
 
@@ -81,3 +82,31 @@ def test_what_a_crash_left_half_written_is_removed(journal):
 def test_a_node_that_is_no_number_cannot_name_a_file(journal):
     with pytest.raises(RunError, match="number"):
         journal.write(entry("../../x"))
+
+
+def test_with_a_key_entries_are_encrypted(journal):
+    seal = Seal(bytes(range(32)))
+    sealed = Journal(journal.folder, seal)
+    written = entry("1", 1)
+    sealed.write(written)
+    (path,) = journal.folder.iterdir()
+    assert path.name == "0000000001-1.sealed"
+    content = path.read_bytes()
+    assert written.update.delta["w"].numpy().tobytes() not in content
+    assert b"num_examples" not in content
+    (found,), damaged = sealed.read()
+    assert damaged == []
+    assert torch.equal(found.update.delta["w"], written.update.delta["w"])
+    with pytest.raises(ConfigError, match="since it is encrypted"):
+        journal.read()
+    assert not journal.is_empty()
+    path.write_bytes(content[:-1])
+    assert sealed.read() == ([], ["0000000001-1"])
+
+
+def test_entries_of_before_encryption_are_read_and_removed(journal):
+    journal.write(entry("1", 1))
+    sealed = Journal(journal.folder, Seal(bytes(32)))
+    assert [one.key for one in sealed.read()[0]] == [("1", 1)]
+    sealed.remove([("1", 1)])
+    assert journal.is_empty()

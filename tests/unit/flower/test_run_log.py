@@ -218,12 +218,19 @@ def test_a_server_may_lock_before_it_reads_its_checkpoint(tmp_path):
 # --- what comes of it ----------------------------------------------------------------------
 
 
-def test_surrogates_of_a_real_server(tmp_path):
+@pytest.mark.parametrize("wanted", [True, False])
+def test_surrogates_of_a_real_server(tmp_path, wanted):
     model = nn.Linear(3, 2)
     inputs = us.InputSpec(shape=(3,), classes=2, low=-1.0, high=1.0)
     few = us.Inversion(iterations=4, warm_iterations=2, min_samples=2, max_samples=4, max_loss=1e9)
     method = us.method("convert", inversion=few)
-    server = us.Server(model, method, local=us.LocalSpec(lr=0.1, epochs=1), inputs=inputs)
+    server = us.Server(
+        model,
+        method,
+        local=us.LocalSpec(lr=0.1, epochs=1),
+        inputs=inputs,
+        storage=us.Storage(surrogates=wanted),
+    )
     version, params = server.check_out("7")
     server.step()
     delta = {name: 0.01 * torch.ones_like(p) for name, p in params.items()}
@@ -237,7 +244,8 @@ def test_surrogates_of_a_real_server(tmp_path):
     )  # fmt: skip
     log.close()
     run = read_run(tmp_path / "run")
-    assert [one.client for one in run.surrogates["convert"][0]] == ["7"]
+    found = run.surrogates.get("convert", {0: ()})[0]
+    assert [one.client for one in found] == (["7"] if wanted else [])
     (record,) = run.rounds["convert"][0]
     assert record.conversions == len(record.converted) == 1
 

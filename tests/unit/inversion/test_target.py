@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unstale.errors import ConfigError
-from unstale.inversion.target import num_kept, top_mask
+from unstale.inversion.target import num_kept, target_of, top_mask
 
 
 @settings(deadline=None)
@@ -40,3 +40,16 @@ def test_zero_is_off():
 def test_bad_rates_are_refused(rate):
     with pytest.raises(ConfigError, match="sparsity"):
         top_mask(torch.ones(2), rate)
+
+
+def test_noise_on_the_target_is_of_its_variance_and_always_the_same():
+    rng = torch.Generator().manual_seed(0)
+    delta = {"w": torch.randn(100, 100, generator=rng), "b": torch.randn(50, generator=rng)}
+    plain = target_of({}, delta, ("w", "b"), 0.95)
+    noisy = target_of({}, delta, ("w", "b"), 0.95, 1e-3)
+    noise = noisy.delta - plain.delta
+    assert float(noise.var()) == pytest.approx(1e-3, rel=0.1)
+    assert torch.equal(noisy.mask, plain.mask), "the entries are chosen before noise is added"
+    assert torch.equal(target_of({}, delta, ("w", "b"), 0.95, 1e-3).delta, noisy.delta)
+    other = {**delta, "b": delta["b"] + 1}
+    assert not torch.equal(target_of({}, other, ("w", "b"), 0, 1e-3).delta[:9], noisy.delta[:9])

@@ -192,7 +192,7 @@ def test_a_damaged_file_is_named(fake_run, name, content):
 def test_a_summary_of_another_format_is_refused(fake_run):
     folder = fake_run(**SMALL)
     edit(folder / "summary.json", format=3)
-    with pytest.raises(RunError, match=r"should be of format 2. Found 3"):
+    with pytest.raises(RunError, match=r"should be of format 1 or 2. Found 3"):
         read_run(folder)
 
 

@@ -92,6 +92,7 @@ def test_values_of_files(tmp_path):
     path.write_text(json.dumps({"about": {}, "mnist, all": {"rounds": {"20": {"accuracy": 0.6}}}}))
     files = [path, tmp_path / "missing.json"]
     assert values_in(files, "*/rounds/20/accuracy") == [60.0]
+    assert values_in(files, "*/rounds/20/accuracy", scale=1) == [0.6]
     assert values_in(files, "*/rounds/800/accuracy") == []
 
 

@@ -26,6 +26,7 @@ from unstale.report.palette import css_variables
 from unstale.report.records import Run
 from unstale.report.summarise import find, late_by
 from unstale.run_folder.best import NEAR
+from unstale.run_folder.protection_words import spent_in_words
 
 # In the order in which they build on each other.
 MAX_RECIPES = 5
@@ -68,6 +69,7 @@ def build_page(context: Context) -> str:
             summary=summary_table(context),
             time_notes=[explain_time(context), explain_saved(context)],
             near=f"{NEAR:g}",
+            spent=spent_in_words(run.privacy),
             tuning=tuning_tables.tuning_section(run),
             nodes=nodes,
             node_table=count_tables.node_table(nodes, "At the end" if run.finished else "Now"),
@@ -134,6 +136,7 @@ def _facts(run: Run) -> list[tuple[str, str]]:
     data = run.config.get("data")
     if isinstance(data, dict) and isinstance(data.get("name"), str):
         facts.append(("Data", data["name"]))
+    facts.append(("Clients' updates", run.protection))
     if run.scenario is not None:
         facts.append(("Test set", run.scenario.test_set))
     return [(name, value) for name, value in facts if value]

@@ -99,6 +99,9 @@ class Round:
     """Those of them that the server stood in for; they are not among the arrivals."""
     checked: tuple[Checked, ...] = ()
     """Earlier stand-ins that were compared with what came now."""
+    most_sent: int | None = None
+    """Updates that the client with the most of them has sent so far; None where updates are not
+    differentially private."""
     seconds: float = 0.0
     """Wall time of the round."""
     step_seconds: float | None = None
@@ -172,7 +175,7 @@ class Round:
                 checked=[one.to_json() for one in self.checked],
             ),
             "history": dict(self.history),
-            **_present(awaiting_fit=self.awaiting_fit),
+            **_present(awaiting_fit=self.awaiting_fit, most_sent=self.most_sent),
             "seconds": self.seconds,
             **_present(step_seconds=self.step_seconds),
             **{_ORACLE + key: value for key, value in self.oracle.items()},
@@ -231,6 +234,9 @@ class Round:
             if fields.get("awaiting_fit") is None
             else count(fields["awaiting_fit"], "awaiting_fit"),
             absent=count(fields.get("absent"), "absent"),
+            most_sent=None
+            if fields.get("most_sent") is None
+            else count(fields["most_sent"], "most_sent"),
             stand_ins=tuple(map(StoodIn.from_json, items(fields.get("stand_ins"), "stand_ins"))),
             checked=tuple(map(Checked.from_json, items(fields.get("checked"), "checked"))),
             seconds=number(fields.get("seconds"), "seconds") or 0.0,
