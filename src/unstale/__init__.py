@@ -46,7 +46,7 @@ _HOMES = {
         "only_unique",
         "switch_back",
     ),
-    "unstale.models.fixing": ("ModelFix", "fix_model", "model_fixes"),
+    "unstale.training.fixing": ("ModelFix", "fix_model", "model_fixes"),
     "unstale.params": ("Params", "params_of"),
     "unstale.privacy": ("Protection", "Storage", "protect", "spent"),
     "unstale.server": (
@@ -96,7 +96,6 @@ if TYPE_CHECKING:
         only_unique,
         switch_back,
     )
-    from unstale.models.fixing import ModelFix, fix_model, model_fixes
     from unstale.params import Params, params_of
     from unstale.privacy import Protection, Storage, protect, spent
     from unstale.server import (
@@ -109,6 +108,7 @@ if TYPE_CHECKING:
         step,
     )
     from unstale.training import LocalSpec, check_model, local_update
+    from unstale.training.fixing import ModelFix, fix_model, model_fixes
     from unstale.updates import Note, Outcome, Receipt, ServerView, Update
 else:
     __getattr__, __dir__ = lazy_names(__name__, _HOMES)
