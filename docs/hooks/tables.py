@@ -28,10 +28,10 @@ from unstale.data.registry import find_source
 from unstale.data.source import Derived
 from unstale.inversion import Inversion
 from unstale.inversion.settings import THEMES
-from unstale.methods import METHODS, MethodSpec
+from unstale.methods import AGGREGATORS, METHODS, MethodSpec
 from unstale.methods.groups import groups_of
 from unstale.models import registry as model_registry
-from unstale.sim import availability, cohort, drift, latency, partition
+from unstale.sim import attackers, availability, cohort, drift, latency, partition
 
 MARK = re.compile(r"^<!-- table: (\w+)(?: (\S+))? -->$", re.MULTILINE)
 
@@ -41,6 +41,7 @@ SCENARIO_PARTS: dict[str, Mapping[str, type[Any]]] = {
     "cohort": cohort.KINDS,
     "availability": availability.KINDS,
     "drift": drift.KINDS,
+    "attackers": attackers.KINDS,
 }
 
 
@@ -166,6 +167,21 @@ def method_list() -> str:
     return "\n\n".join(parts)
 
 
+def aggregators_table() -> str:
+    """Every aggregator that a method can be given, in a row."""
+    rows = ([f"[`{n}`](#{n})", a.does, a.paper] for n, a in AGGREGATORS.items())
+    return table(["aggregator", "what it does", "paper"], rows)
+
+
+def aggregator_list() -> str:
+    """Every aggregator with its settings and what its docstring says of it."""
+    return "\n\n".join(
+        f"### `{name}` {{ #{name} }}\n\n{paragraphs(spec.aggregator)}\n\n"
+        f"{settings_table(spec.aggregator)}"
+        for name, spec in AGGREGATORS.items()
+    )
+
+
 def presets_of(spec: MethodSpec) -> str:
     """A sentence on the presets of a method; nothing where it has none."""
     return f" Presets: {', '.join(f'`{name}`' for name in spec.presets)}." * bool(spec.presets)
@@ -179,6 +195,10 @@ def method_docstrings() -> str:
             listed = members.setdefault(part.__module__, [])
             if part not in listed:
                 listed.append(part)
+    for one in AGGREGATORS.values():
+        listed = members.setdefault(one.aggregator.__module__, [])
+        if one.aggregator not in listed:
+            listed.append(one.aggregator)
     blocks = []
     for module, classes in members.items():
         # The prose alone: settings are in the tables above, and functions in the code.
@@ -270,6 +290,8 @@ def commands_list() -> str:
 
 
 TABLES: dict[str, Callable[..., str]] = {
+    "aggregator_list": aggregator_list,
+    "aggregators": aggregators_table,
     "commands": commands_list,
     "data": data_table,
     "data_files": data_files,

@@ -14,6 +14,8 @@ __version__ = "0.1.0"
 # `tests/unit/test_exported.py` compares the two.
 _HOMES = {
     "unstale.check": ("ConversionCheck", "check_conversion"),
+    "unstale.comparison": ("Comparison", "simulate"),
+    "unstale.data": ("Dataset",),
     "unstale.errors": ("UnstaleError",),
     "unstale.executors": ("Background", "Executor", "Inline", "OnRay", "Processes"),
     "unstale.inversion": ("Conversion", "InputSpec", "Inversion", "Surrogate", "convert"),
@@ -58,12 +60,34 @@ _HOMES = {
         "ServerState",
         "step",
     ),
+    "unstale.sim.cohort": ("SampledCohort", "WholeCohort"),
+    "unstale.sim.latency": (
+        "ConstantLatency",
+        "IntertwinedLatency",
+        "Latency",
+        "LognormalLatency",
+        "NoLatency",
+        "ParetoLatency",
+        "TraceLatency",
+        "UniformLatency",
+    ),
+    "unstale.sim.partition": (
+        "ByFile",
+        "ByUser",
+        "DirichletClients",
+        "DirichletLabels",
+        "Iid",
+        "OneClass",
+        "Partition",
+    ),
     "unstale.training": ("LocalSpec", "check_model", "local_update"),
     "unstale.updates": ("Note", "Outcome", "Receipt", "ServerView", "Update"),
 }
 
 if TYPE_CHECKING:
     from unstale.check import ConversionCheck, check_conversion
+    from unstale.comparison import Comparison, simulate
+    from unstale.data import Dataset
     from unstale.errors import UnstaleError
     from unstale.executors import Background, Executor, Inline, OnRay, Processes
     from unstale.inversion import Conversion, InputSpec, Inversion, Surrogate, convert
@@ -107,6 +131,26 @@ if TYPE_CHECKING:
         ServerState,
         step,
     )
+    from unstale.sim.cohort import SampledCohort, WholeCohort
+    from unstale.sim.latency import (
+        ConstantLatency,
+        IntertwinedLatency,
+        Latency,
+        LognormalLatency,
+        NoLatency,
+        ParetoLatency,
+        TraceLatency,
+        UniformLatency,
+    )
+    from unstale.sim.partition import (
+        ByFile,
+        ByUser,
+        DirichletClients,
+        DirichletLabels,
+        Iid,
+        OneClass,
+        Partition,
+    )
     from unstale.training import LocalSpec, check_model, local_update
     from unstale.training.fixing import ModelFix, fix_model, model_fixes
     from unstale.updates import Note, Outcome, Receipt, ServerView, Update
@@ -117,11 +161,18 @@ __all__ = [
     "Aggregator",
     "Background",
     "Budget",
+    "ByFile",
+    "ByUser",
     "Calibration",
+    "Comparison",
     "Compensator",
+    "ConstantLatency",
     "Conversion",
     "ConversionCheck",
     "Convert",
+    "Dataset",
+    "DirichletClients",
+    "DirichletLabels",
     "Drop",
     "Executor",
     "ExponentialWeight",
@@ -131,18 +182,26 @@ __all__ = [
     "HingeWeight",
     "HistorySpec",
     "Identity",
+    "Iid",
     "Inline",
     "InputSpec",
+    "IntertwinedLatency",
     "Inversion",
+    "Latency",
     "Limits",
     "LocalSpec",
+    "LognormalLatency",
     "Memory",
     "Method",
     "ModelFix",
+    "NoLatency",
     "Note",
     "OnRay",
+    "OneClass",
     "Outcome",
     "Params",
+    "ParetoLatency",
+    "Partition",
     "PolynomialWeight",
     "PredictedMove",
     "Processes",
@@ -150,6 +209,7 @@ __all__ = [
     "Receipt",
     "RecipeCheck",
     "Report",
+    "SampledCohort",
     "ScaledWeight",
     "Server",
     "ServerSettings",
@@ -161,9 +221,12 @@ __all__ = [
     "Surrogate",
     "Switching",
     "Tiers",
+    "TraceLatency",
+    "UniformLatency",
     "Uniqueness",
     "UnstaleError",
     "Update",
+    "WholeCohort",
     "chain",
     "check_conversion",
     "check_model",
@@ -175,6 +238,7 @@ __all__ = [
     "only_unique",
     "params_of",
     "protect",
+    "simulate",
     "spent",
     "step",
     "switch_back",

@@ -22,6 +22,8 @@ NoteKind = Literal[
     "probed",  # fresh; a surrogate was fitted to it, to learn how good conversions are
     "calibrated",  # its true update, compared with what a conversion makes of an earlier one
     "other_recipe",  # fresh; its client trains by another recipe than the server assumes
+    "bounded",  # shortened by a bound on norms before it was aggregated
+    "left_out",  # not used by a robust aggregator, stale or not
     "discarded",  # the result of the whole round was not finite
 ]
 """All kinds of notes: the only list of them. The schema of a round's line refuses others."""

@@ -204,3 +204,43 @@ def test_workers_find_pretrained_weights_under_the_data_root(finish, tmp_path):
     for weights in finals:
         assert torch.equal(weights["1.weight"], trained["1.weight"])
     assert not torch.equal(finals[0]["3.weight"], finals[1]["3.weight"])
+
+
+TASK = """
+import torch
+
+def load():
+    y = torch.arange(90) % 3
+    x = torch.rand(90, 4, generator=torch.Generator().manual_seed(0)) / 2 + y[:, None] / 6
+    return x, y, x, y
+
+def net(input_shape, num_classes):
+    return torch.nn.Linear(*input_shape, num_classes)
+"""
+MINE = """
+rounds = 3
+threads = 1
+data.factory = "task_of_jobs:load"
+model.factory = "task_of_jobs:net"
+partition = { kind = "iid", clients = 5 }
+latency = { kind = "constant", rounds = 1 }
+methods = ["unweighted"]
+"""
+PLUGIN = """
+from unstale.methods import MethodSpec, register
+
+register("as_they_come", MethodSpec("As they come.", "-"))
+"""
+
+
+@pytest.mark.slow
+def test_functions_and_plugins_of_ones_own_reach_other_processes(tmp_path):
+    for name, text in {"task_of_jobs.py": TASK, "my.toml": MINE, "plug.py": PLUGIN}.items():
+        (tmp_path / name).write_text(text)
+    options = ("run", "my.toml", "--plugin", "plug.py", "--methods", "unweighted,as_they_come")
+    for jobs in (1, 2):
+        more = ("--jobs", str(jobs), "--no-report", "--out", f"jobs-{jobs}")
+        code, _, err = command_line.finish(command_line.start(tmp_path, *options, *more))
+        assert code == 0, err
+    one, two = ((tmp_path / f"jobs-{jobs}" / "summary.json").read_bytes() for jobs in (1, 2))
+    assert one == two

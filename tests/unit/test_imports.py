@@ -26,6 +26,7 @@ LAYERS = [
     {"report"},
     {"audit"},
     {"cli"},
+    {"comparison"},  # `simulate`: its progress and its table are those of the command line
     {"__main__"},
 ]
 RANK = {area: rank for rank, areas in enumerate(LAYERS) for area in areas}

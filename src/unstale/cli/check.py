@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from unstale.cli.options import HELP
+from unstale.cli.options import HELP, plugin_option
 
 if TYPE_CHECKING:
     from unstale.inversion import InputSpec
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 @click.argument("experiment", default="quickstart")
 @click.option("--method", metavar="LABEL", help="The `convert` of the file to check, by label.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a setting.")
+@plugin_option
 @click.option("--staleness", type=int, help="Versions that updates are late [the file's latency].")
 @click.option("--clients", type=int, default=20, show_default=True, help="Clients that take part.")
 @click.option("--conversions", type=int, default=10, show_default=True, help="How many to try.")
@@ -29,6 +30,7 @@ def check(
     experiment: str,
     method: str | None,
     overrides: tuple[str, ...],
+    plugins: tuple[str, ...],
     staleness: int | None,
     clients: int,
     conversions: int,
@@ -51,7 +53,7 @@ def check(
     from unstale.errors import DataError
     from unstale.experiment import check_experiment, load_experiment
 
-    config = load_experiment(experiment, overrides=overrides)
+    config = load_experiment(experiment, overrides=overrides, plugins=plugins)
     given = _inputs(random_data, shape, classes)
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())

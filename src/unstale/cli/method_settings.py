@@ -22,7 +22,7 @@ def plain_settings(spec: MethodSpec) -> Settings:
     found: Settings = {}
     for part in (spec.compensator, spec.aggregator):
         groups = groups_of(part)
-        found |= {k: v for k, v in _settings(part).items() if k not in groups}
+        found |= {k: v for k, v in settings_of(part).items() if k not in groups}
     return found
 
 
@@ -30,7 +30,7 @@ def grouped_settings(spec: MethodSpec) -> dict[str, dict[str, Any]]:
     """Return each group with what it is (`about`) and its `settings`."""
     about = _field_docstrings(spec.compensator)
     return {
-        name: {"about": about.get(name, ""), "settings": _settings(group)}
+        name: {"about": about.get(name, ""), "settings": settings_of(group)}
         for name, group in groups_of(spec.compensator).items()
     }
 
@@ -55,6 +55,14 @@ def lines_of(spec: MethodSpec) -> Iterator[str]:
         listed = ", ".join(f"{key} = {_toml(value)}" for key, value in _flat(changes))
         told = f"{preset}: {listed or 'the defaults above'}"
         yield from textwrap.wrap(told, 100, initial_indent="  ", subsequent_indent="      ")
+
+
+def lines_of_part(part: type[Any]) -> Iterator[str]:
+    """Yield what `unstale methods NAME` prints of the settings of an aggregator."""
+    settings = settings_of(part)
+    if not settings:
+        yield "No settings."
+    yield from _lines(settings, indent="  ")
 
 
 def _lines(settings: Settings, indent: str) -> Iterator[str]:
@@ -84,7 +92,7 @@ def _toml(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
-def _settings(part: type[Any]) -> Settings:
+def settings_of(part: type[Any]) -> Settings:
     """Return a part's fields with their defaults and the docstrings that stand under them."""
     about = _field_docstrings(part)
     found: Settings = {}

@@ -11,7 +11,7 @@ from types import FrameType
 
 import click
 
-from unstale.cli.options import HELP
+from unstale.cli.options import HELP, plugin_option
 
 
 @click.command(context_settings=HELP)
@@ -19,7 +19,8 @@ from unstale.cli.options import HELP
 @click.option("--out", type=click.Path(path_type=Path), help="The run folder [runs/NAME-NNN].")
 @click.option("--resume", is_flag=True, help="Go on with the latest run (or --out) that stopped.")
 @click.option("--seeds", metavar="0,1,2", help="Instead of the file's seeds.")
-@click.option("--methods", metavar="A,B", help="Only these of the file's methods, by label.")
+@click.option("--methods", metavar="A,B", help="Only these: labels of the file, or any methods.")
+@plugin_option
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a setting.")
 @click.option("--tune", is_flag=True, help="First choose settings from the methods' lists.")
 @click.option(
@@ -44,6 +45,7 @@ def run(
     resume: bool,
     seeds: str | None,
     methods: str | None,
+    plugins: tuple[str, ...],
     overrides: tuple[str, ...],
     tune: bool,
     tuned: Path | None,
@@ -82,6 +84,7 @@ def run(
         overrides=overrides,
         seeds=parse_seeds(seeds),
         methods=None if methods is None else methods.split(","),
+        plugins=plugins,
     )
     parent = Path("runs")
     if out is not None:
@@ -127,6 +130,7 @@ def run(
             overrides,
             seeds,
             methods,
+            plugins,
             tune,
             tuned,
             device,
@@ -199,6 +203,7 @@ def _resume_command(
     overrides: tuple[str, ...],
     seeds: str | None,
     methods: str | None,
+    plugins: tuple[str, ...],
     tune: bool,
     tuned: Path | None,
     device: str,
@@ -212,6 +217,7 @@ def _resume_command(
     parts += [part for override in overrides for part in ("--set", override)]
     parts += ["--seeds", seeds] if seeds else []
     parts += ["--methods", methods] if methods else []
+    parts += [part for plugin in plugins for part in ("--plugin", plugin)]
     parts += ["--tune"] if tune else []
     parts += ["--tuned", str(tuned)] if tuned else []
     parts += ["--device", device] if device != "cpu" else []

@@ -1,7 +1,7 @@
 """The summary as a table in the terminal."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich import box
 from rich.console import Console
@@ -19,12 +19,31 @@ _COLUMNS = (
 )
 
 
-def summary_table(summary: Mapping[str, Any], console: Console | None = None) -> None:
-    """Print a summary: one row per method, with the spread over seeds, the best ones starred."""
+class Cells(NamedTuple):
+    """A summary in words: what stands in a table, wherever it is shown."""
+
+    titles: list[str]
+    """The titles of the columns, that of the methods first."""
+    rows: list[list[str]]
+    """One row per method."""
+    caption: str
+    """What the columns mean."""
+    stood_in: bool
+    """Whether a method stood in for clients, which takes a column more."""
+
+
+def summary_cells(summary: Mapping[str, Any], *, narrow: bool = False) -> Cells:
+    """Return a summary in words: one row per method, with the spread over seeds, best starred.
+
+    Args:
+        summary: What `for_programs` returned.
+        narrow: Save some spaces if there are many columns.
+    """
     methods = summary["methods"]
     # Summaries of before had another measure of time, which is not shown any more.
     has_time = summary["target"] is not None and "window" in summary
-    # A run on real clients may not know which classes are affected.
+    # Nothing may say which classes are affected: then there is no time to their target, either.
+    has_time = has_time and any(f.get("affected_accuracy") is not None for f in methods.values())
     columns = [
         (key, title)
         for key, title in _COLUMNS
@@ -35,32 +54,43 @@ def summary_table(summary: Mapping[str, Any], console: Console | None = None) ->
     best = best_of(entrants_of(methods))
     marked = any(best[key] for key, _ in columns)
     stood_in = any(figures.get("stand_ins") for figures in methods.values())
+    titles = [title for _, title in columns]
+    # Only of updates that are differentially private.
+    spent = summary.get("privacy", {}).get("methods", {})
+    titles = ["method", *titles, *(["stood in"] if stood_in else [])]
+    titles += [*(["ε"] if spent else []), "seconds"]
+    rows = []
+    for label, figures in methods.items():
+        cells = [_cell(key, figures, label in best[key], narrow and stood_in) for key, _ in columns]
+        if stood_in:
+            cells.append(f"{figures.get('stand_ins', 0):.0f}")
+        if spent:
+            cells.append(f"{spent[label]['epsilon']:.3g}")
+        rows.append([label, *cells, f"{figures['seconds']:.1f}"])
+    caption = "; ".join(_caption(summary, {key for key, _ in columns}, marked, stood_in))
+    return Cells(titles, rows, caption, stood_in)
+
+
+def summary_table(summary: Mapping[str, Any], console: Console | None = None) -> None:
+    """Print a summary: one row per method, with the spread over seeds, the best ones starred."""
+    found = summary_cells(summary, narrow=True)
     table = Table(
         title=summary["scenario"],
-        caption="; ".join(_caption(summary, {key for key, _ in columns}, marked, stood_in)),
+        caption=found.caption,
         title_justify="left",
         caption_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         # More columns have to fit into 80 characters beside the spreads.
-        show_edge=not stood_in,
-        padding=(0, 0) if stood_in else (0, 1),
+        show_edge=not found.stood_in,
+        padding=(0, 0) if found.stood_in else (0, 1),
     )
     table.add_column("method")
-    # Only of updates that are differentially private.
-    spent = summary.get("privacy", {}).get("methods", {})
-    titles = [*(title for _, title in columns), *(["stood in"] if stood_in else [])]
-    titles += [*(["ε"] if spent else []), "seconds"]
-    for title in titles:
-        head = title.replace(" ", "\n") if stood_in else title
+    for title in found.titles[1:]:
+        head = title.replace(" ", "\n") if found.stood_in else title
         table.add_column(head, justify="right")
-    for label, figures in methods.items():
-        cells = [_cell(key, figures, label in best[key], stood_in) for key, _ in columns]
-        if stood_in:
-            cells.append(f"{figures.get('stand_ins', 0):.0f}")
-        if spent:
-            cells.append(f"{spent[label]['epsilon']:.3g}")
-        table.add_row(label, *cells, f"{figures['seconds']:.1f}")
+    for row in found.rows:
+        table.add_row(*row)
     (console or Console()).print(table)
 
 

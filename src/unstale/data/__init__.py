@@ -19,6 +19,10 @@ from unstale.data import ag_news, arrays, blended, cifar, digits, disaster, idx,
 from unstale.data.checking import Finding, check, check_one
 from unstale.data.dataset import Dataset, Look
 from unstale.data.fetching import fetch
+from unstale.data.from_arrays import from_arrays
+from unstale.data.from_flower import from_flower
+from unstale.data.from_huggingface import from_huggingface
+from unstale.data.given import as_dataset, from_clients, from_torch, with_clients
 from unstale.data.looks import join_looks
 from unstale.data.registry import load, names, register
 from unstale.data.roots import data_roots
@@ -32,14 +36,21 @@ __all__ = [
     "Layout",
     "Look",
     "Source",
+    "as_dataset",
     "check",
     "check_one",
     "data_roots",
     "fetch",
+    "from_arrays",
+    "from_clients",
+    "from_flower",
+    "from_huggingface",
+    "from_torch",
     "join_looks",
     "load",
     "names",
     "register",
+    "with_clients",
 ]
 
 _SOURCES: dict[str, Source | Derived] = {

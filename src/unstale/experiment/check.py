@@ -79,7 +79,7 @@ def check_experiment(
     if isinstance(random_inputs, InputSpec):
         inputs, chosen = random_inputs, _without_data(config, random_inputs.classes, seed)
         model, _ = build_model(config, inputs.shape, inputs.classes, seed, data_root)
-        if models.takes_tokens(config.model):
+        if config.own_model is None and models.takes_tokens(config.model):
             inputs = embedded_inputs(model, inputs.shape, inputs.classes)
     else:
         dataset = load_data(config, data_root)

@@ -5,18 +5,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from unstale import data, models
+from unstale import data
+from unstale.data import Dataset
 from unstale.errors import ConfigError, UnknownNameError
 from unstale.experiment.method_config import MethodConfig, checked_label, parse_methods
 from unstale.experiment.other_local import OtherLocal
-from unstale.experiment.strict import build, build_kind, checked_table, fit, known_name
+from unstale.experiment.own import Factory, OwnModel
+from unstale.experiment.own_tables import name_table, parse_data, parse_model
+from unstale.experiment.scenario_tables import KINDS, parse_scenario, scenario_tables
+from unstale.experiment.strict import build, fit, known_name
 from unstale.experiment.tuning.plan import check_plan
 from unstale.experiment.tuning.spec import TuningSpec
 from unstale.privacy import Protection, Storage
 from unstale.run_folder.time_to_target import WINDOW
 from unstale.server.checks import Limits
 from unstale.server.history import HistorySpec
-from unstale.sim import ScenarioSpec, availability, cohort, drift, latency, partition
+from unstale.sim import ScenarioSpec, drift
 from unstale.training.local import LocalSpec
 
 
@@ -63,6 +67,12 @@ class ExperimentConfig:
     """The file of pretrained weights: absolute, or relative to a data root; None for none."""
     freeze: tuple[str, ...] = ()
     """Parts of the model that are not trained, by the names of their modules."""
+    own_data: Factory | Dataset | None = None
+    """Data of one's own, which `data` then only names; None for a registered data set."""
+    own_model: OwnModel | None = None
+    """A model of one's own, which `model` then only names; None for a registered one."""
+    plugins: tuple[str, ...] = ()
+    """Python files that register methods, data sets or models; other processes load them, too."""
     local: LocalSpec = field(default_factory=LocalSpec)
     other_local: OtherLocal | None = None
     """Clients that train by another recipe than `local`; None for none."""
@@ -98,14 +108,11 @@ class ExperimentConfig:
             "overlap": scenario.overlap,
             "oracle": self.oracle,
             "threads": self.threads,
-            "data": {"name": self.data},
+            "data": self._data_table(),
             "model": self._model_table(),
             "local": dataclasses.asdict(self.local),
             **({} if self.other_local is None else {"other_local": self.other_local.to_json()}),
-            **{
-                key: {"kind": _kind_of(kinds, getattr(scenario, key)), **_table(scenario, key)}
-                for key, (kinds, _) in _KINDS.items()
-            },
+            **scenario_tables(scenario),
             "evaluate": dataclasses.asdict(self.evaluate),
             "history": dataclasses.asdict(self.history),
             "limits": dataclasses.asdict(self.limits),
@@ -116,27 +123,30 @@ class ExperimentConfig:
             "methods": [method.to_json() for method in self.methods],
         }
 
+    def _data_table(self) -> dict[str, Any]:
+        settings = self.own_data.settings if isinstance(self.own_data, Factory) else {}
+        return {**name_table(self.data, self.own_data), **settings}
+
     def _model_table(self) -> dict[str, Any]:
         pretrained = {"weights": self.weights, "freeze": list(self.freeze)}
         given = {key: value for key, value in pretrained.items() if value}
-        return {"name": self.model, **self.model_settings, **given}
+        return {**name_table(self.model, self.own_model), **self.model_settings, **given}
 
 
-# The parts of a scenario: their kinds by name, and the default kind.
-_KINDS: dict[str, tuple[Mapping[str, type[Any]], str]] = {
-    "partition": (partition.KINDS, "dirichlet"),
-    "latency": (latency.KINDS, "intertwined"),
-    "cohort": (cohort.KINDS, "all"),
-    "availability": (availability.KINDS, "always"),
-    "drift": (drift.KINDS, "none"),
-}
 _TOP = {"name", "title", "description", "rounds", "seeds", "overlap", "oracle", "threads"}
 _TABLES = {"data", "model", "local", "other_local", "evaluate", "history", "limits"}
-_TABLES |= {"protection", "storage", "tuning", "methods", *_KINDS}
+_TABLES |= {"protection", "storage", "tuning", "methods", *KINDS}
 
 
-def parse(table: Mapping[str, Any]) -> ExperimentConfig:
-    """Return the experiment that a table (from TOML or JSON) describes.
+def parse(table: Mapping[str, Any], folder: str | None = None) -> ExperimentConfig:
+    """Return the experiment that a table describes: from TOML, from JSON, or from Python.
+
+    A table from Python may hold objects: a `Dataset` as `data`, a model or a function that makes
+    one as `model`, parts of the scenario of the user's own, and methods as `MethodConfig`.
+
+    Args:
+        table: The tables and keys of an experiment file.
+        folder: The folder of the file, from which functions that it names are imported.
 
     Raises:
         ConfigError: If a key or value is wrong; for an unknown key the message suggests the
@@ -145,20 +155,10 @@ def parse(table: Mapping[str, Any]) -> ExperimentConfig:
     for key in table:
         if key not in _TOP | _TABLES:
             raise UnknownNameError("A key of the experiment", key, _TOP | _TABLES)
-    data_table = checked_table(table.get("data", {}), "data")
-    for key in data_table:
-        if key != "name":
-            raise UnknownNameError("A key of [data]", key, ["name"])
-    model_table = dict(checked_table(table.get("model", {}), "model"))
-    weights = fit(model_table.pop("weights", None), str | None, "model.weights")
-    freeze = fit(model_table.pop("freeze", ()), tuple[str, ...], "model.freeze")
-    scenario = ScenarioSpec(
-        **{
-            k: build_kind(kinds, table.get(k, {}), k, default)
-            for k, (kinds, default) in _KINDS.items()
-        },
-        overlap=_typed(table, "overlap", bool, False),
-    )
+    folders = () if folder is None else (folder,)
+    data_table = parse_data(table.get("data", {}), folders)
+    model_table = parse_model(table.get("model", {}), folders)
+    scenario = parse_scenario(table, overlap=_typed(table, "overlap", bool, False))
     if isinstance(scenario.drift, drift.LookDrift):
         known_name(scenario.drift.to, data.names(), "drift.to")
     local = build(LocalSpec, table.get("local", {}), "local")
@@ -174,11 +174,13 @@ def parse(table: Mapping[str, Any]) -> ExperimentConfig:
         description=_typed(table, "description", str, ""),
         rounds=_positive(_typed(table, "rounds", int, None), "rounds"),
         seeds=seeds,
-        data=known_name(data_table.get("name"), data.names(), "data.name"),
-        model=known_name(model_table.pop("name", None), models.names(), "model.name"),
-        model_settings=model_table,
-        weights=weights,
-        freeze=freeze,
+        data=data_table.name,
+        own_data=data_table.own,
+        model=model_table.name,
+        own_model=model_table.own,
+        model_settings=model_table.settings,
+        weights=model_table.weights,
+        freeze=model_table.freeze,
         methods=methods,
         local=local,
         other_local=OtherLocal.parse(table.get("other_local"), local),
@@ -233,13 +235,5 @@ def _seeds(value: object) -> tuple[int, ...]:
     return tuple(value)  # type: ignore[arg-type]
 
 
-def _kind_of(kinds: Mapping[str, type[Any]], part: object) -> str:
-    return next(name for name, cls in kinds.items() if type(part) is cls)
-
-
 def _unless_default(key: str, settings: Protection | Storage) -> dict[str, Any]:
     return {} if settings == type(settings)() else {key: dataclasses.asdict(settings)}
-
-
-def _table(scenario: ScenarioSpec, key: str) -> dict[str, Any]:
-    return dataclasses.asdict(getattr(scenario, key))

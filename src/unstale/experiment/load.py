@@ -9,12 +9,15 @@ from typing import Any
 
 from unstale.errors import ConfigError, UnknownNameError
 from unstale.experiment.config import ExperimentConfig, parse
+from unstale.experiment.importing import load_plugin
+from unstale.experiment.method_config import MethodConfig, parse_methods
+from unstale.methods import METHODS
 
 QUICKSTART = "quickstart"
 # Experiments that come with the package.
 PACKAGED = (QUICKSTART, "quickstart_paper")
 # Tables with a `path`, which is relative to the experiment file.
-_WITH_PATH = ("latency", "availability")
+_WITH_PATH = ("partition", "latency", "availability")
 
 
 def load_experiment(
@@ -23,6 +26,7 @@ def load_experiment(
     overrides: Sequence[str] = (),
     seeds: Sequence[int] | None = None,
     methods: Sequence[str] | None = None,
+    plugins: Sequence[str | Path] = (),
 ) -> ExperimentConfig:
     """Load an experiment, apply overrides, and check it.
 
@@ -32,11 +36,15 @@ def load_experiment(
         overrides: Strings `key=value` with a dotted key (`local.lr=0.1`,
             `methods.weighted.a=1`). The value is read as TOML or, if it is not valid, as text.
         seeds: Replaces the seeds of the file.
-        methods: The labels of the methods to run; all if not given.
+        methods: The methods to run: labels of the file, or names of registered methods, which
+            then run with their defaults. All of the file if not given.
+        plugins: Python files that register methods, data sets or models; they are run first.
 
     Raises:
         ConfigError: If the file or an override is wrong.
     """
+    for plugin in plugins:
+        load_plugin(plugin)
     table, folder = _read(source)
     for override in overrides:
         _apply(table, override)
@@ -48,19 +56,27 @@ def load_experiment(
             part["path"] = str((folder / part["path"]).resolve())
     _find_weights_beside(table.get("model"), folder)
     _find_key_beside(table.get("storage"), folder)
-    config = parse(table)
-    if methods is None:
-        return config
+    config = parse(table, None if folder is None else str(folder.resolve()))
+    loaded = tuple(str(Path(plugin).expanduser().resolve()) for plugin in plugins)
+    config = dataclasses.replace(config, plugins=loaded)
+    return config if methods is None else _with_methods(config, methods)
+
+
+def _with_methods(config: ExperimentConfig, methods: Sequence[str]) -> ExperimentConfig:
+    """Return an experiment with the methods of `--methods`."""
     by_label = {method.label: method for method in config.methods}
     for label in methods:
-        if label not in by_label:
-            raise UnknownNameError("A method of --methods", label, by_label)
-    # In the order of the file, whatever the order of `methods`.
-    chosen = tuple(method for label, method in by_label.items() if label in methods)
+        if label not in by_label and label not in METHODS:
+            raise UnknownNameError("A method of --methods", label, {*by_label, *METHODS})
+    # In the order of the file, whatever the order of `methods`; then those that it does not have.
+    chosen = [method for label, method in by_label.items() if label in methods]
+    more: list[str | MethodConfig] = [
+        label for label in dict.fromkeys(methods) if label not in by_label
+    ]
     evaluate = config.evaluate
     if evaluate.reference not in methods:  # there is nothing to compare with
         evaluate = dataclasses.replace(evaluate, reference=None)
-    return dataclasses.replace(config, methods=chosen, evaluate=evaluate)
+    return dataclasses.replace(config, methods=parse_methods([*chosen, *more]), evaluate=evaluate)
 
 
 def tuning_beside(source: str | Path) -> Path | None:

@@ -1,8 +1,9 @@
-"""The data of an experiment: one data set, or two looks of the same classes."""
+"""The data of an experiment: registered or one's own; one data set, or two looks of it."""
 
 from unstale import data
 from unstale.errors import ConfigError
 from unstale.experiment.config import ExperimentConfig
+from unstale.experiment.own import own_dataset
 from unstale.sim.drift import LookDrift
 
 
@@ -24,9 +25,15 @@ def load_data(config: ExperimentConfig, root: str | None = None) -> data.Dataset
     """
     drift = config.scenario.drift
     if not isinstance(drift, LookDrift):
-        return data.load(config.data, root)
+        return _first_look(config, root)
     if drift.to == config.data:
         raise ConfigError(
             f"`drift.to` should be another data set than `data.name`. Found '{drift.to}' in both."
         )
-    return data.join_looks(data.load(config.data, root), data.load(drift.to, root))
+    return data.join_looks(_first_look(config, root), data.load(drift.to, root))
+
+
+def _first_look(config: ExperimentConfig, root: str | None) -> data.Dataset:
+    if config.own_data is not None:
+        return own_dataset(config.own_data)
+    return data.load(config.data, root)

@@ -11,7 +11,7 @@ from unstale.errors import ConfigError
 from unstale.experiment.old_names import refuse_old_names, renamed_method
 from unstale.experiment.strict import checked_table, fit, known_name
 from unstale.experiment.tuning.candidates import Candidates, Settings, parse_candidates
-from unstale.methods import METHODS, Method, method
+from unstale.methods import AGGREGATORS, METHODS, Method, method
 from unstale.methods.groups import groups_of, merged, with_enabled
 
 # Labels become names of folders and appear on pages.
@@ -27,10 +27,12 @@ class MethodConfig:
     settings: Mapping[str, Any] = field(default_factory=dict)
     tune: Candidates | None = None
     """The settings that tuning may try; None for a method that is not tuned."""
+    given: Method | None = None
+    """The method itself, where it was given in Python and has no name to be made by."""
 
     def build(self) -> Method:
         """Return the method with its settings."""
-        return method(self.name, **self.settings)
+        return method(self.name, **self.settings) if self.given is None else self.given
 
     def with_settings(self, settings: Settings, where: str = "") -> "MethodConfig":
         """Return the method with some settings replaced, and nothing left to tune.
@@ -53,7 +55,10 @@ class MethodConfig:
         return dataclasses.replace(self, settings=result, tune=None)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the table that `parse_methods` reads back."""
+        """Return the table that `parse_methods` reads back; not of a method that was given."""
+        if self.given is not None:
+            given = f"{self.given.compensator!r}, {self.given.aggregator!r}"
+            return {"name": self.name, "label": self.label, "given": given}
         tune = {} if self.tune is None else {"tune": self.tune.to_json()}
         return {"name": self.name, "label": self.label, **self.settings, **tune}
 
@@ -69,12 +74,14 @@ def parse_methods(value: object) -> tuple[MethodConfig, ...]:
     found: list[MethodConfig] = []
     for i, item in enumerate(value):
         where = f"methods[{i}]"
+        if isinstance(item, MethodConfig):
+            _add(found, item, where)
+            continue
         table = {"name": item} if isinstance(item, str) else dict(checked_table(item, "methods"))
         tune = table.pop("tune", None)
         _refuse_old_names(table, where)
         name = known_name(table.pop("name", None), tuple(METHODS), f"{where}.name")
         label = fit(table.pop("label", name), str, f"{where}.label")
-        label = checked_label(label, f"{where}.label")
         config = MethodConfig(
             name,
             label,
@@ -82,13 +89,19 @@ def parse_methods(value: object) -> tuple[MethodConfig, ...]:
             None if tune is None else parse_candidates(tune, f"{where}.tune"),
         )
         config.build()  # finds wrong settings before any method runs
-        if any(other.label.lower() == label.lower() for other in found):
-            raise ConfigError(
-                f"Every method should have a label of its own. Found '{label}' twice. "
-                'Give one of them label = "…".'
-            )
-        found.append(config)
+        _add(found, config, where)
     return tuple(found)
+
+
+def _add(found: list[MethodConfig], config: MethodConfig, where: str) -> None:
+    """Add a method, or raise ConfigError if its label is wrong or taken."""
+    label = checked_label(config.label, f"{where}.label")
+    if any(other.label.lower() == label.lower() for other in found):
+        raise ConfigError(
+            f"Every method should have a label of its own. Found '{label}' twice. "
+            'Give one of them label = "…".'
+        )
+    found.append(config)
 
 
 def checked_label(value: str, where: str) -> str:
@@ -118,13 +131,26 @@ def _settings(name: str, table: Mapping[str, Any], where: str) -> dict[str, Any]
     found: dict[str, Any] = {}
     for key, value in table.items():
         place = f"{where}.{key}"
-        if key in groups:
+        if key == "aggregator" and spec.takes_aggregator:
+            found[key] = _aggregator(value, place)
+        elif key in groups:
             own = typing.get_type_hints(groups[key])
             inner = checked_table(with_enabled(groups[key], value), place)
             found[key] = _typed_table(inner, own, place)
         else:
             found |= _typed_table({key: value}, hints, where)
     return found
+
+
+def _aggregator(value: object, where: str) -> object:
+    """Return an aggregator's name, or its table with settings in the types of their fields."""
+    if isinstance(value, str):
+        return value
+    table = dict(checked_table(value, where))
+    name = known_name(table.pop("name", None), tuple(AGGREGATORS), f"{where}.name")
+    hints = typing.get_type_hints(AGGREGATORS[name].aggregator)
+    then = {"then": _aggregator(table.pop("then"), f"{where}.then")} if "then" in table else {}
+    return {"name": name, **_typed_table(table, hints, where), **then}
 
 
 def _typed_table(table: Mapping[str, Any], hints: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from unstale.data import Dataset
 from unstale.data.roots import data_roots
 from unstale.errors import ConfigError, RunError
 from unstale.experiment.config import ExperimentConfig
+from unstale.experiment.own import check_fit, own_model
 from unstale.files import write_json
 from unstale.models import LoadedWeights
 from unstale.run_folder.folder import RunFolder
@@ -41,13 +42,13 @@ def build_model(
         ConfigError: If the model, its weights or a part to freeze is wrong.
     """
     tokens = {} if words is None else {"vocabulary": words}
-    model = models.build(
-        config.model,
-        input_shape,
-        num_classes,
-        seed=derive(seed, "model"),
-        **{**tokens, **config.model_settings},
-    )
+    drawn = derive(seed, "model")
+    if config.own_model is not None:
+        given = config.model_settings
+        model = own_model(config.own_model, given, input_shape, num_classes, drawn, words)
+    else:
+        settings = {**tokens, **config.model_settings}
+        model = models.build(config.model, input_shape, num_classes, seed=drawn, **settings)
     loaded = None
     if config.weights is not None:
         loaded = models.load_weights(model, find_weights(config.weights, data_root))
@@ -70,10 +71,10 @@ def model_for(
 
     Raises:
         ConfigError: As `build_model`; also if the model takes token ids and the data set has
-            none, or the other way.
+            none, or the other way, or if a model of one's own does not fit the data.
     """
     is_text = dataset.vocabulary is not None
-    if models.takes_tokens(config.model) != is_text:
+    if config.own_model is None and models.takes_tokens(config.model) != is_text:
         fitting = [name for name in models.names() if models.takes_tokens(name) == is_text]
         raise ConfigError(
             f"The model should take the data set's inputs. Found '{dataset.name}', which has "
@@ -82,7 +83,10 @@ def model_for(
         )
     words = None if dataset.vocabulary is None else len(dataset.vocabulary)
     shape, classes = dataset.input_shape, dataset.num_classes
-    return build_model(config, shape, classes, seed, data_root, words)
+    model, loaded = build_model(config, shape, classes, seed, data_root, words)
+    if config.own_model is not None:
+        check_fit(model, dataset)
+    return model, loaded
 
 
 def find_weights(file: str, data_root: str | None = None) -> Path:

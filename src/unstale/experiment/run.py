@@ -11,6 +11,7 @@ from unstale.experiment.config import ExperimentConfig
 from unstale.experiment.load_data import load_data
 from unstale.experiment.model import model_for, record_weights
 from unstale.experiment.opening import open_folder
+from unstale.experiment.own_record import record_own
 from unstale.experiment.privacy_summary import privacy_summary
 from unstale.experiment.progress import Progress, Silent
 from unstale.experiment.tuning.criteria import check_affected
@@ -95,6 +96,7 @@ def run_experiment(
         open_folder(config, folder, where, command)
         if weights is not None:
             record_weights(folder, weights)
+        record_own(config, folder, dataset, model)
         if record is not None and not record.finished:
             tuning = tuning or _tuning_scenarios(config, dataset)
             record = run_tries(config, record, folder, tuning, runner, command)

@@ -25,6 +25,7 @@ import torch
 from unstale import data
 from unstale.errors import ConfigError, RunError, UnstaleError
 from unstale.experiment.config import ExperimentConfig
+from unstale.experiment.importing import load_plugin
 from unstale.experiment.load_data import load_data
 from unstale.experiment.one_part import run_part
 from unstale.experiment.progress import Progress
@@ -170,6 +171,8 @@ def _work(setting: Setting, parent: Connection) -> None:
         try:
             part: Part = parent.recv()
             busy = True
+            for plugin in setting.config.plugins:
+                load_plugin(plugin)
             dataset = dataset or load_data(setting.config, setting.data_root)
             fault = _run_part(setting, dataset, part, parent)
             busy = False

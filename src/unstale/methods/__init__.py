@@ -6,12 +6,24 @@ The registry is loaded at once; the classes, which need torch, when they are fir
 from typing import TYPE_CHECKING
 
 from unstale.lazy import lazy_names
+from unstale.methods.aggregator_registry import AGGREGATORS, aggregator
 from unstale.methods.registry import METHODS, Method, MethodSpec, as_method, method, register
 
 # Where each class lives. The imports below are for type checkers and editors;
 # `tests/unit/test_exported.py` compares the two.
 _HOMES = {
-    "unstale.methods.aggregate": ("Aggregator", "FedAT", "FedAvg", "Tiers"),
+    "unstale.methods.aggregate": (
+        "Aggregator",
+        "DirectionBound",
+        "FedAT",
+        "FedAvg",
+        "Krum",
+        "Median",
+        "MultiKrum",
+        "NormBound",
+        "Tiers",
+        "TrimmedMean",
+    ),
     "unstale.methods.base": ("Compensator", "Stateless", "fall_back", "per_update"),
     "unstale.methods.chaining": ("Chain", "chain"),
     "unstale.methods.comparators": ("DataFreeGenerator", "DreamedInputs", "SurrogateData"),
@@ -20,12 +32,14 @@ _HOMES = {
         "Calibration",
         "Convert",
         "ConvertAll",
+        "InGroups",
         "OnlyUnique",
         "RecipeCheck",
         "StandIn",
         "SwitchBack",
         "Switching",
         "Uniqueness",
+        "in_groups",
         "only_unique",
         "switch_back",
     ),
@@ -44,7 +58,18 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
-    from unstale.methods.aggregate import Aggregator, FedAT, FedAvg, Tiers
+    from unstale.methods.aggregate import (
+        Aggregator,
+        DirectionBound,
+        FedAT,
+        FedAvg,
+        Krum,
+        Median,
+        MultiKrum,
+        NormBound,
+        Tiers,
+        TrimmedMean,
+    )
     from unstale.methods.base import Compensator, Stateless, fall_back, per_update
     from unstale.methods.chaining import Chain, chain
     from unstale.methods.comparators import DataFreeGenerator, DreamedInputs, SurrogateData
@@ -53,12 +78,14 @@ if TYPE_CHECKING:
         Calibration,
         Convert,
         ConvertAll,
+        InGroups,
         OnlyUnique,
         RecipeCheck,
         StandIn,
         SwitchBack,
         Switching,
         Uniqueness,
+        in_groups,
         only_unique,
         switch_back,
     )
@@ -78,6 +105,7 @@ else:
     __getattr__, __dir__ = lazy_names(__name__, _HOMES)
 
 __all__ = [
+    "AGGREGATORS",
     "METHODS",
     "Aggregator",
     "Budget",
@@ -87,6 +115,7 @@ __all__ = [
     "Convert",
     "ConvertAll",
     "DataFreeGenerator",
+    "DirectionBound",
     "DreamedInputs",
     "Drop",
     "ExponentialWeight",
@@ -95,9 +124,14 @@ __all__ = [
     "FirstOrder",
     "HingeWeight",
     "Identity",
+    "InGroups",
+    "Krum",
+    "Median",
     "Memory",
     "Method",
     "MethodSpec",
+    "MultiKrum",
+    "NormBound",
     "OnlyUnique",
     "PolynomialWeight",
     "PredictedMove",
@@ -110,10 +144,13 @@ __all__ = [
     "SwitchBack",
     "Switching",
     "Tiers",
+    "TrimmedMean",
     "Uniqueness",
+    "aggregator",
     "as_method",
     "chain",
     "fall_back",
+    "in_groups",
     "method",
     "only_unique",
     "per_update",

@@ -10,14 +10,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from unstale.errors import CheckpointError
+from unstale.methods.aggregator_registry import AGGREGATORS
 from unstale.methods.chaining import Chain
-from unstale.methods.conversion import ConvertAll, OnlyUnique, SwitchBack
+from unstale.methods.conversion import ConvertAll, InGroups, OnlyUnique, SwitchBack
 from unstale.methods.groups import groups_of
 from unstale.methods.registry import METHODS, Method
 
 
 def _known() -> dict[str, type[Any]]:
-    classes: list[type[Any]] = [Chain, ConvertAll, OnlyUnique, SwitchBack]
+    classes: list[type[Any]] = [Chain, ConvertAll, InGroups, OnlyUnique, SwitchBack]
+    classes += [spec.aggregator for spec in AGGREGATORS.values()]
     for spec in METHODS.values():
         classes += [spec.compensator, spec.aggregator, *groups_of(spec.compensator).values()]
     return {cls.__name__: cls for cls in classes}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from unstale.errors import ConfigError, UnknownNameError
 from unstale.lazy import load_named
+from unstale.methods.aggregator_registry import as_aggregator
 from unstale.methods.groups import group_with, make_part, merged
 
 if TYPE_CHECKING:
@@ -100,6 +101,11 @@ class MethodSpec:
         """Whether both classes were given as classes, so that reading them imports nothing."""
         return not (isinstance(self._compensator, str) or isinstance(self._aggregator, str))
 
+    @property
+    def takes_aggregator(self) -> bool:
+        """Whether `aggregator` may name another one: not if the method is about aggregation."""
+        return self._aggregator == FED_AVG
+
     def fields(self) -> dict[str, dataclasses.Field[Any]]:
         """Return the settings by name: the compensator's, then the aggregator's."""
         return {
@@ -159,7 +165,8 @@ def method(name: str, **settings: Any) -> Method:
 
     Settings in groups are given as tables: `inversion={"sparsity": 0}`. A group that can be
     turned off also takes a bool: `stand_in=False`. A method that has presets takes
-    `preset="name"` among its settings; settings given beside it take precedence.
+    `preset="name"` among its settings; settings given beside it take precedence. A method with
+    FedAvg takes another `aggregator`: a name, a table with `name` and settings, or an object.
 
     Raises:
         UnknownNameError: If there is no such method or setting; names the nearest.
@@ -170,7 +177,8 @@ def method(name: str, **settings: Any) -> Method:
     """
     spec = find(name)
     _check_settings(name, spec)
-    known = {*spec.fields(), *(["preset"] if spec.presets else [])}
+    beside = [*(["preset"] if spec.presets else []), *["aggregator"] * spec.takes_aggregator]
+    known = {*spec.fields(), *beside}
     for key in settings:
         if key not in known and (group := group_with(spec.compensator, key)):
             raise ConfigError(
@@ -183,8 +191,22 @@ def method(name: str, **settings: Any) -> Method:
         raise UnknownNameError(f"A preset of method '{name}'", str(chosen), spec.presets)
     values = merged(spec.presets.get(chosen or "", {}), settings)
     compensator = make_part(spec.compensator, values, name)
-    aggregator = make_part(spec.aggregator, values, name)
+    if (given := settings.get("aggregator")) is None:
+        aggregator = make_part(spec.aggregator, values, name)
+    else:
+        _check_no_other(name, spec, settings)
+        aggregator = as_aggregator(given)
     return Method(compensator, aggregator, name, settings, spec.delayed)
+
+
+def _check_no_other(name: str, spec: MethodSpec, settings: Mapping[str, Any]) -> None:
+    """Raise ConfigError if a setting of the aggregator that is replaced is given."""
+    own = {field.name for field in dataclasses.fields(spec.aggregator)}  # type: ignore[arg-type]
+    if given := sorted(own & {*settings}):
+        raise ConfigError(
+            f"Method '{name}' should have settings of its aggregator in the table `aggregator`. "
+            f"Found {given} beside it."
+        )
 
 
 def as_method(value: "str | Method | Compensator") -> Method:

@@ -4,6 +4,7 @@
 config.json                        the resolved config, written first
 environment.json                   versions, commit, hardware, command
 weights.json                       the file of pretrained weights and what was taken, if any
+own.json                           checksums of data and model of the user's own, if any
 scenario/seed-0.json               who is slow and what everyone holds (simulator only)
 rounds/<label>/seed-0.jsonl        one line per round
 checkpoints/<label>/seed-0/        while running: the last two; then final.safetensors
@@ -45,6 +46,11 @@ class RunFolder:
     def weights_path(self) -> Path:
         """What was loaded of pretrained weights; there if the model has some."""
         return self.path / "weights.json"
+
+    @property
+    def own_path(self) -> Path:
+        """Checksums of data and model of the user's own; there if one of them is."""
+        return self.path / "own.json"
 
     @property
     def summary_path(self) -> Path:

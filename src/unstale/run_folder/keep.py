@@ -43,7 +43,7 @@ def keep_run(folder: RunFolder, out: Path) -> Path:
     config = folder.read_json(folder.config_path)
     copied = [folder.summary_path, folder.path / "timing.json"]
     copied += sorted((folder.path / "scenario").glob("seed-*.json"))
-    copied += [p for p in (folder.tuning_path, folder.weights_path) if p.is_file()]
+    copied += [p for p in (folder.tuning_path, folder.weights_path, folder.own_path) if p.is_file()]
     for path in copied:
         write_whole(out / path.relative_to(folder.path), path.read_bytes())
     for method in config["methods"]:

@@ -110,6 +110,8 @@ class Simulation:
         # A model that only clients train may have BatchNorm and dropout.
         self._as_it_comes = not trains_model(server.method.compensator)
         self._statistics = LocalStatistics.of(model, server.local)
+        # What attackers trained first, for those that send it again; by client.
+        self._first: dict[int, Params] = {}
         self._register_clients()
 
     @property
@@ -157,7 +159,11 @@ class Simulation:
         if self.with_oracle:
             sent = oracle.deltas(updates, without=self.server.statistics)
             judged = oracle.errors(truth, sent, report.updates)
-            names = [u.client_id for u in report.updates if u.stand_in and u.client_id in absent]
+            names = [
+                u.client_id
+                for u in report.updates
+                if u.stand_in and u.client_id in absent and self._is_honest(absent[u.client_id])
+            ]
             missed = self._would_send([absent[name] for name in names], now, before)
             judged |= oracle.stand_in_error(dict(zip(names, missed, strict=True)), report.updates)
             line = dataclasses.replace(line, oracle=judged)
@@ -233,7 +239,7 @@ class Simulation:
         updates = []
         for job, part, delta in zip(jobs, work, deltas, strict=True):
             sent = self._statistics.kept(job.client, part.params, delta, len(part.x))
-            sent = self._protected(job, dict(sent))
+            sent = self._leaving(job, dict(sent))
             updates.append(Update(self.scenario.name(job.client), job.version, sent, len(part.x)))
         return updates
 
@@ -250,6 +256,21 @@ class Simulation:
                 deltas[i] = delta
         return deltas
 
+    def _leaving(self, job: Job, delta: dict[str, Tensor]) -> Params:
+        """Return what a client sends of what it has trained.
+
+        Honest clients send it, protected if they are asked to. Attackers do not protect.
+        """
+        if self._is_honest(job.client):
+            return self._protected(job, delta)
+        plan = self.scenario.attack
+        if plan.attack.remembers:
+            self._first.setdefault(job.client, delta)
+        return plan.sent(job.client, job.version, delta, self._first.get(job.client))
+
+    def _is_honest(self, client: int) -> bool:
+        return client not in self.scenario.attack.attackers
+
     def _protected(self, job: Job, delta: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return what leaves the device of an update; the same for every method of a seed."""
         if not self.protection.enabled:
@@ -258,7 +279,8 @@ class Simulation:
         return protect(delta, self.protection, noise)
 
     def _truth(self, jobs: Sequence[Job], now: int) -> dict[oracle.Key, dict[str, Tensor]]:
-        late = [job for job in jobs if job.version < now]
+        """Return what late clients would send today; an attacker has no truth to be far from."""
+        late = [job for job in jobs if job.version < now and self._is_honest(job.client)]
         deltas = self._would_send([job.client for job in late], now, self._current())
         keys = [(self.scenario.name(job.client), job.version) for job in late]
         return dict(zip(keys, deltas, strict=True))
@@ -304,9 +326,13 @@ class Simulation:
             "lost": [[job.due, job.client, job.version] for job in self._lost],
             "server_versions": sorted(versions),
             "statistics": self._statistics.to_tree(),
+            **({"first": self._saved_first()} if self._first else {}),
             "sent": [[client, self._sent[client]] for client in sorted(self._sent)],
         }
         return {"server": tree, "engine": engine}, {**held, **versions}
+
+    def _saved_first(self) -> dict[str, Any]:
+        return {str(client): dict(delta) for client, delta in self._first.items()}
 
     def restore(self, tree: dict[str, Any], versions: dict[int, ReadParams]) -> None:
         """Go on from what `to_tree` described."""
@@ -322,6 +348,10 @@ class Simulation:
         self._jobs = [Job(*job) for job in engine["jobs"]]
         self._lost = [Job(*job) for job in engine["lost"]]
         self._statistics.restore(engine.get("statistics", {}))
+        self._first = {
+            int(client): {name: p.to(self.device) for name, p in delta.items()}
+            for client, delta in engine.get("first", {}).items()
+        }
         self._sent = Counter(dict(engine.get("sent", [])))
         for version in sorted({job.version for job in self._jobs} & set(versions)):
             params = self.server.weights_of(version)

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from unstale.data import Dataset
+from unstale.sim.attackers import Attack, AttackPlan, NoAttackers
 from unstale.sim.availability import AlwaysAvailable, Availability
 from unstale.sim.cohort import Cohort, WholeCohort
 from unstale.sim.drift import Drift, LookDrift, LookPlan, LookTestSet, NoDrift
@@ -32,6 +33,8 @@ class ScenarioSpec:
     """When clients are available."""
     drift: Drift = field(default_factory=NoDrift)
     """How client data changes from round to round."""
+    attackers: Attack = field(default_factory=NoAttackers)
+    """Which clients send something else than what they have trained, and what."""
     overlap: bool = False
     """Whether a slow client can be asked again while it works. True lets it send an update
     whenever it is drawn, as in the paper's experiments; False is how a real device behaves."""
@@ -67,6 +70,8 @@ class Scenario:
         self._drift = spec.drift.plan(parts, labels, seed, slow=self.slow, new_labels=new_labels)
         self._test_set = _test_set(spec.drift, data)
         self.fast = [client for client in range(len(parts)) if client not in slow]
+        attackers = spec.attackers.draw(len(parts), self.fast, seed)
+        self.attack = AttackPlan(spec.attackers, attackers, seed)
 
     @property
     def num_clients(self) -> int:
@@ -126,6 +131,7 @@ class Scenario:
                     "histogram": [int(n) for n in row],
                     "latency": float(self.latency.typical(client)),
                     "slow": client in slow,
+                    **({"attacker": True} if client in self.attack.attackers else {}),
                 }
                 for client, row in enumerate(self.histogram)
             ],

@@ -176,3 +176,30 @@ def test_titles_and_paths_are_shown_as_they_are(unstale, small, tmp_path):
     assert result.code == 0
     assert f"{title} → {out}" in result.err
     assert f"Run: {out}" in result.out
+
+
+PLUGIN = """
+from unstale.methods import MethodSpec, register
+
+register("as_they_come", MethodSpec("As they come.", "-"), force=True)
+"""
+
+
+def test_a_plugin_registers_a_method_and_any_method_can_be_run(unstale, tmp_path):
+    from unstale.methods import METHODS
+
+    (tmp_path / "mine.py").write_text(PLUGIN)
+    options = ("--no-report", "--json", "--seeds", "0", "--set", "rounds=2")
+    wanted = "as_they_come,drop,unweighted"
+    try:
+        listed = unstale("methods", "--plugin", "mine.py")
+        found = unstale("run", *options, "--plugin", "mine.py", "--methods", wanted)
+    finally:
+        METHODS.pop("as_they_come", None)
+    assert "as_they_come" in listed.out
+    assert found.code == 0, found.err
+    methods = json.loads(found.out)["methods"]
+    assert list(methods) == ["unweighted", "as_they_come", "drop"]
+    assert methods["as_they_come"]["accuracy"] == methods["unweighted"]["accuracy"]
+    refused = unstale("run", *options, "--plugin", "other.py")
+    assert (refused.code, "--plugin should name a Python file" in refused.err) == (2, True)

@@ -45,9 +45,11 @@ def test_one_seed_has_no_spread():
 
 
 def test_what_has_no_value():
-    text = shown({"weighted": figures(None, None, held=None)}, [0])
+    nothing = figures(None, None, held=None)
+    text = shown({"weighted": nothing, "convert": figures(0.5, None)}, [0])
     assert "never" in text
     assert "–" in text
+    assert "held" not in shown({"weighted": nothing}, [0])  # no affected class, no time to it
 
 
 def test_a_run_that_knows_nothing_of_affected_classes():

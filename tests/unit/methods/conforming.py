@@ -33,6 +33,7 @@ CASES = {name: us.method(name) for name in METHODS} | {
     "unique by the nearest": us.Method(us.only_unique(us.FirstOrder(), rule="nearest")),
     "convert by the nearest": us.method("convert", uniqueness={"rule": "nearest"}, **CHEAP),
     "convert without standing in": us.method("convert", stand_in=False, **CHEAP),
+    "convert in groups": us.method("convert", group_size=2, **CHEAP),
     "generator": us.method("generator", hidden=8, noise=4, **QUICK),
     "dreams": us.method("dreams", **QUICK),
     "dreams, soft, with the residual": us.method(

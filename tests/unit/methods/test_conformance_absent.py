@@ -29,6 +29,7 @@ from unstale.params import clone, flatten
 BEFORE = 4
 # The methods here that stand in for a client that they know.
 STAND_IN = {
+    "convert in groups",
     "memory",
     "convert",
     "convert all",

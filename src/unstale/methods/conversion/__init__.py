@@ -2,6 +2,7 @@
 
 from unstale.methods.conversion.convert import Convert
 from unstale.methods.conversion.convert_all import ConvertAll
+from unstale.methods.conversion.in_groups import InGroups, in_groups
 from unstale.methods.conversion.settings import (
     Budget,
     Calibration,
@@ -18,12 +19,14 @@ __all__ = [
     "Calibration",
     "Convert",
     "ConvertAll",
+    "InGroups",
     "OnlyUnique",
     "RecipeCheck",
     "StandIn",
     "SwitchBack",
     "Switching",
     "Uniqueness",
+    "in_groups",
     "only_unique",
     "switch_back",
 ]

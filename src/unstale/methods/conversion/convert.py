@@ -8,6 +8,7 @@ from unstale.errors import ConfigError
 from unstale.inversion import Inversion
 from unstale.methods.base import Compensator
 from unstale.methods.conversion.convert_all import ConvertAll
+from unstale.methods.conversion.in_groups import InGroups
 from unstale.methods.conversion.recipe_check import check_recipe
 from unstale.methods.conversion.settings import (
     Budget,
@@ -87,6 +88,10 @@ class Convert:
     fallback: str = "keep"
     """What to do with an update whose base version is no longer stored: `keep` (use it unchanged)
     or `drop`."""
+    group_size: int = 0
+    """Late updates of one base version are converted as sums of this many clients, as secure
+    aggregation would give them; fresh updates are then not looked at. 0 converts each on its
+    own."""
 
     def __post_init__(self) -> None:
         for name, group in _GROUPS.items():
@@ -97,6 +102,11 @@ class Convert:
                 raise ConfigError(
                     f"Convert: `{name}` should be {group.__name__}(...). Found {value!r}."
                 )
+        if type(self.group_size) is not int or self.group_size < 0:
+            raise ConfigError(
+                "Convert: `group_size` should be an integer of at least 0. "
+                f"Found {self.group_size!r}."
+            )
         _ = self.composed  # the parts check their settings
 
     @property
@@ -115,7 +125,7 @@ class Convert:
             parts = OnlyUnique(parts, self.uniqueness)
         if self.switching.enabled:
             parts = SwitchBack(parts, self.switching)
-        return parts
+        return InGroups(parts, self.group_size) if self.group_size else parts
 
     @property
     def lookback(self) -> int:
@@ -139,7 +149,7 @@ class Convert:
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
         """Apply the composed compensator, and check the recipe of some fast clients."""
         outcome = self.composed.apply(updates, state, view)
-        if not self.recipe_check.enabled:
+        if not self.recipe_check.enabled or self.group_size:  # of sums nobody is known
             return outcome
         book, notes = check_recipe(
             updates, state.get(_RECIPES), view, self.recipe_check, self.inversion

@@ -36,6 +36,8 @@ FATE_OF: Mapping[NoteKind, str | None] = {
     "probed": None,
     "calibrated": None,
     "other_recipe": None,
+    "bounded": None,
+    "left_out": None,
     "discarded": None,
 }
 

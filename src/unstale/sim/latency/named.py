@@ -32,16 +32,25 @@ class NoLatency(Latency):
 class ConstantLatency(Latency):
     """The given clients, or all of them, always have the same latency."""
 
-    rounds: int = 10
-    """The latency in rounds."""
+    rounds: int | tuple[int, ...] = 10
+    """The latency in rounds: one number, or one for each of `clients`."""
     clients: tuple[int, ...] | None = None
     """Indices of the slow clients; all clients if not given."""
 
     def __post_init__(self) -> None:
-        check_at_least("rounds", self.rounds, 0)
+        if not isinstance(self.rounds, int):
+            object.__setattr__(self, "rounds", tuple(self.rounds))  # TOML gives lists
         if self.clients is not None:
-            object.__setattr__(self, "clients", tuple(self.clients))  # TOML gives lists
+            object.__setattr__(self, "clients", tuple(self.clients))
             check_distinct("clients", self.clients)
+        if isinstance(self.rounds, tuple) and len(self.rounds) != len(self.clients or ()):
+            raise ConfigError(
+                f"Setting 'rounds' should be one number, or one for each of the "
+                f"{len(self.clients or ())} clients that are listed. Found {len(self.rounds)}. "
+                "Add or remove some."
+            )
+        for rounds in self.rounds if isinstance(self.rounds, tuple) else (self.rounds,):
+            check_at_least("rounds", rounds, 0)
 
     def plan(self, hist: Indices, seed: int) -> FixedPlan:
         """Return a plan with `rounds` for the given clients and 0 for the others.
@@ -53,13 +62,16 @@ class ConstantLatency(Latency):
             [0, 7, 0]
         """
         every = range(len(hist))
-        slow = tuple(every) if self.clients is None else tuple(sorted(self.clients))
+        clients = tuple(every) if self.clients is None else self.clients
+        each = self.rounds if isinstance(self.rounds, tuple) else (self.rounds,) * len(clients)
+        late = dict(zip(clients, each, strict=True))
+        slow = tuple(sorted(clients))
         if slow and slow[-1] not in every:
             raise ConfigError(
                 f"Latency 'constant' should name clients from 0 to {len(hist) - 1}. "
                 f"Found {slow[-1]}. Correct its clients."
             )
-        return FixedPlan(tuple(self.rounds if client in slow else 0 for client in every), slow)
+        return FixedPlan(tuple(late.get(client, 0) for client in every), slow)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ clients, no client is empty, and the split depends on the seed only.
 """
 
 from unstale.sim.partition.base import Floats, Indices, Partition, histogram, holders
+from unstale.sim.partition.by_file import ByFile
 from unstale.sim.partition.by_user import ByUser
 from unstale.sim.partition.dirichlet import DirichletClients, DirichletLabels
 from unstale.sim.partition.iid import Iid
@@ -12,6 +13,7 @@ from unstale.sim.partition.one_class import OneClass
 
 # Sorted alphabetically, as in every area; ruff would put the constant first.
 __all__ = [  # noqa: RUF022
+    "ByFile",
     "ByUser",
     "DirichletClients",
     "DirichletLabels",
@@ -31,5 +33,6 @@ KINDS: dict[str, type[Partition]] = {
     "one_class": OneClass,
     "user": ByUser,
     "iid": Iid,
+    "csv": ByFile,
 }
 """Partitions by their `kind` in experiment files."""
