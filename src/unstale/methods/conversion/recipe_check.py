@@ -62,6 +62,8 @@ MOST_AT_ONCE = 4
 """Clients that are begun in one round."""
 # Errors of predictions as they count: better ones are chance, worse ones are all as bad.
 _LEAST, _MOST = 0.01, 2.0
+# Of the other optimizer, whatever an update looks like.
+_LEAST_LR = 1e-12
 # Small fits: which recipe is better shows long before a surrogate is good.
 _SMALL: dict[str, Any] = {
     "iterations": 40,
@@ -129,12 +131,13 @@ def other_recipes(local: LocalSpec, delta: Params, num_examples: int) -> dict[st
         ['assumed', 'slower', 'faster', 'adam']
     """
     steps = local.num_steps(num_examples)
-    entries = flatten(delta).abs()
+    entries = flatten(delta).abs().double()  # a stranger's may be huge
     moved = float(entries[entries > 0].mean())
     if local.optimizer == "sgd":
         name, lr = "adam", moved / steps
     else:  # the gradients of a common loss have a norm of about 1 in all
         name, lr = "sgd", norm(delta) / steps
+    lr = min(max(lr, _LEAST_LR), 1 / _LEAST_LR) if math.isfinite(lr) else 1.0
     return {
         ASSUMED: local,
         "slower": dataclasses.replace(local, lr=local.lr / FACTOR),
