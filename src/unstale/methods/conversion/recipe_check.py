@@ -52,7 +52,7 @@ ASSUMED = "assumed"
 FACTOR = 3.0
 """How far the learning rates of the other recipes lie from the assumed one."""
 MIN_SCORE = 0.2
-"""Honest clients scored −0.12 at most (45 of them, tuning seeds), clients with a third or three
+"""Honest clients scored −0.09 at most (105 of them, tuning seeds), clients with a third or three
 times the learning rate nearly all above this."""
 COMPARISONS = 3
 """Predictions before a verdict."""
