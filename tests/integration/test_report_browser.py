@@ -3,6 +3,7 @@
 Skipped, with the reason, where no browser is installed.
 """
 
+import itertools
 import json
 import time
 from pathlib import Path
@@ -52,7 +53,7 @@ def test_every_chart_is_drawn_without_a_complaint(
     assert set(marks) == {
         f"chart-{name}"
         for name in (
-            *("affected_accuracy", "clients", "staleness", "conversions"),
+            *("affected_accuracy", "accuracy", "clients", "staleness", "conversions"),
             *("fallbacks", "refusals", "update_error", "update_error_l1"),
             *("fit_curves", "fit_loss"),
             *("fit_iterations", "gamma", "late_truth", "late_truth_l1"),
@@ -107,14 +108,67 @@ def test_the_pointer_reads_values(browser: Browser, report: Path) -> None:
         "Input.dispatchMouseEvent", type="mouseMoved", x=left + width / 2, y=top + height / 2
     )
     title, *rows = browser.value("document.querySelector('.tip').innerText").split("\n")
-    assert title.startswith("round ")
+    assert title.startswith("rounds ")  # smoothed: the value is a mean over these
     label, value = rows[:2]
     series = browser.value(
         "JSON.parse(document.querySelector('#chart-affected_accuracy script').textContent).series"
     )
     expected = next(s for s in series if s["method"] == label)
-    mean = expected["mean"][expected["x"].index(int(title.removeprefix("round ")))]
+    mean = expected["mean"][expected["x"].index(int(title.rpartition(" to ")[2]))]
     assert float(value) == pytest.approx(mean, abs=0.0006)
+
+
+def test_end_labels_are_ranked_by_what_they_say(browser: Browser, report: Path) -> None:
+    browser.open(report)
+    ends = browser.value(
+        "[...document.querySelectorAll('#chart-affected_accuracy .end')]"
+        ".map((t) => [Number(t.getAttribute('y')), Number(t.querySelector('.value').textContent)])"
+    )
+    assert len(ends) == 5
+    by_place = [value for _, value in sorted(ends)]
+    assert by_place == sorted(by_place, reverse=True)
+    heights = sorted(y for y, _ in ends)
+    assert all(b - a >= 14 for a, b in itertools.pairwise(heights)), heights
+
+
+def test_raw_lines_are_faint_beneath_smoothed_ones(browser: Browser, report: Path) -> None:
+    browser.open(report)
+    chart = "document.querySelector('#chart-affected_accuracy')"
+    assert browser.value(f"{chart}.querySelectorAll('.raw').length") == 5
+    assert float(browser.value(f"getComputedStyle({chart}.querySelector('.raw')).opacity")) < 0.4
+
+
+def test_points_that_lie_far_apart_are_marked(browser: Browser, tmp_path: Path) -> None:
+    folder = write_fake_run(tmp_path / "run", seeds=(0,), evaluate_every=5)
+    browser.open(write_report(folder))
+    dots = "document.querySelectorAll('#chart-accuracy [data-method=convert] .dot').length"
+    assert browser.value(dots) == 20
+
+
+def test_a_wide_table_says_that_it_scrolls(browser: Browser, report: Path) -> None:
+    hint = "document.querySelector('#summary .hint').hidden"
+    browser.open(report)
+    assert browser.value(hint)
+    browser.open(report, width=390, height=844)
+    assert not browser.value(hint)
+    browser.value("document.querySelector('#summary .scroll').scrollLeft = 5000")
+    deadline = time.monotonic() + HANGS
+    while not browser.value(hint):
+        assert time.monotonic() < deadline, "the hint stays after the end was seen"
+        time.sleep(0.05)
+
+
+def test_words_in_charts_do_not_collide_on_a_phone(browser: Browser, crowded: Path) -> None:
+    browser.open(crowded, width=390, height=844)
+    collisions = browser.value(
+        "[...document.querySelectorAll('figure[data-kind=lines] .plot > svg')].flatMap((svg) => {"
+        " const texts = [...svg.querySelectorAll('text')].map((t) => [t.textContent,"
+        "   t.getBoundingClientRect()]);"
+        " return texts.flatMap(([a, p], i) => texts.slice(i + 1).filter(([, q]) =>"
+        "   p.left < q.right && q.left < p.right && p.top + 3 < q.bottom && q.top + 3 < p.bottom)"
+        "   .map(([b]) => `${a} / ${b}`)); })"
+    )
+    assert collisions == []
 
 
 def press(browser: Browser, key: str) -> None:
@@ -159,7 +213,7 @@ def test_arrow_keys_read_values(browser: Browser, report: Path) -> None:
     press(browser, "ArrowRight")
     press(browser, "ArrowRight")
     tip = "document.querySelector('#chart-affected_accuracy .tip')"
-    assert browser.value(f"{tip}.innerText").startswith("round 2\n")
+    assert browser.value(f"{tip}.innerText").startswith("rounds 1 to 2\n")
     assert not browser.value(f"{tip}.hidden")
 
 
@@ -197,7 +251,7 @@ def test_without_scripts_there_are_pictures(browser: Browser, report: Path) -> N
         "[...document.querySelectorAll('figure.chart')].map((figure) =>"
         " figure.querySelector('noscript img')?.naturalWidth ?? 0)"
     )
-    assert len(sizes) == 14
+    assert len(sizes) == 15
     assert all(size > 300 for size in sizes), sizes
     assert overflow(browser) <= 0
 

@@ -32,12 +32,13 @@ class Cells(NamedTuple):
     """Whether a method stood in for clients, which takes a column more."""
 
 
-def summary_cells(summary: Mapping[str, Any], *, narrow: bool = False) -> Cells:
+def summary_cells(summary: Mapping[str, Any], *, narrow: bool = False, mark: bool = True) -> Cells:
     """Return a summary in words: one row per method, with the spread over seeds, best starred.
 
     Args:
         summary: What `for_programs` returned.
         narrow: Save some spaces if there are many columns.
+        mark: Whether methods may be compared, so that the best are starred.
     """
     methods = summary["methods"]
     # Summaries of before had another measure of time, which is not shown any more.
@@ -51,7 +52,7 @@ def summary_cells(summary: Mapping[str, Any], *, narrow: bool = False) -> Cells:
         or (key == "held_from" and has_time)
         or any(figures.get(key) is not None for figures in methods.values())
     ]
-    best = best_of(entrants_of(methods))
+    best = best_of(entrants_of(methods) if mark else {})
     marked = any(best[key] for key, _ in columns)
     stood_in = any(figures.get("stand_ins") for figures in methods.values())
     titles = [title for _, title in columns]
@@ -71,9 +72,11 @@ def summary_cells(summary: Mapping[str, Any], *, narrow: bool = False) -> Cells:
     return Cells(titles, rows, caption, stood_in)
 
 
-def summary_table(summary: Mapping[str, Any], console: Console | None = None) -> None:
+def summary_table(
+    summary: Mapping[str, Any], console: Console | None = None, *, mark: bool = True
+) -> None:
     """Print a summary: one row per method, with the spread over seeds, the best ones starred."""
-    found = summary_cells(summary, narrow=True)
+    found = summary_cells(summary, narrow=True, mark=mark)
     table = Table(
         title=summary["scenario"],
         caption=found.caption,

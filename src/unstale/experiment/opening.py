@@ -4,8 +4,8 @@ import torch
 
 from unstale.errors import RunError
 from unstale.experiment.config import ExperimentConfig
-from unstale.experiment.differences import differences
 from unstale.files import write_json
+from unstale.run_folder.differences import differences
 from unstale.run_folder.environment import describe_environment
 from unstale.run_folder.folder import RunFolder
 

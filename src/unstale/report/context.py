@@ -15,6 +15,7 @@ from unstale.report.figures.lines import (
     LineChart,
     accuracy_chart,
     counter_charts,
+    overall_chart,
     seconds_chart,
 )
 from unstale.report.figures.staleness import StalenessChart, staleness_chart
@@ -32,25 +33,27 @@ Figure = LineChart | ClientChart | StalenessChart | ClassAccuracy | FateChart | 
 class Figures:
     """Every figure of a run; None or empty where the run has nothing for it."""
 
-    accuracy: LineChart | None
-    clients: ClientChart | None
-    seconds: LineChart | None
-    staleness: StalenessChart | None
-    classes: ClassAccuracy | None
-    counters: tuple[LineChart, ...]
-    standing_in: tuple[LineChart, ...]
-    fates: FateChart | None
-    fit: tuple[LineChart, ...]
-    errors: tuple[LineChart, ...]
-    gamma: LineChart | None
-    late_truth: tuple[LineChart, ...]
-    surrogates: tuple[Gallery, ...]
+    accuracy: LineChart | None = None
+    overall: LineChart | None = None
+    clients: ClientChart | None = None
+    seconds: LineChart | None = None
+    staleness: StalenessChart | None = None
+    classes: ClassAccuracy | None = None
+    counters: tuple[LineChart, ...] = ()
+    standing_in: tuple[LineChart, ...] = ()
+    fates: FateChart | None = None
+    fit: tuple[LineChart, ...] = ()
+    errors: tuple[LineChart, ...] = ()
+    gamma: LineChart | None = None
+    late_truth: tuple[LineChart, ...] = ()
+    surrogates: tuple[Gallery, ...] = ()
 
     @classmethod
     def of(cls, run: Run) -> "Figures":
         """Compute the figures of a run."""
         return cls(
             accuracy=accuracy_chart(run),
+            overall=overall_chart(run),
             clients=client_chart(run),
             seconds=seconds_chart(run),
             staleness=staleness_chart(run),
@@ -68,7 +71,14 @@ class Figures:
     def all(self) -> list[Figure]:
         """Return the figures that are there, in the page's order."""
         found = (
-            *(self.accuracy, self.clients, self.seconds, self.staleness, self.classes),
+            *(
+                self.accuracy,
+                self.overall,
+                self.clients,
+                self.seconds,
+                self.staleness,
+                self.classes,
+            ),
             *self.counters,
             *self.standing_in,
             self.fates,

@@ -1,10 +1,10 @@
 """One colour and one dash per method, the same in every chart, page and PNG.
 
-The six hues are Okabe and Ito's, which stay apart for colour-blind readers, each
+The first six hues are Okabe and Ito's, which stay apart for colour-blind readers, each
 shifted until it stands out against the page (3:1 at least) and from the others under
-simulated colour blindness. From the seventh method on the hues come again with
-another dash, so two methods never look the same. The oracle is a ceiling, not a
-competitor: grey and dashed.
+simulated colour blindness; violet and brown were chosen to be far from those. From the
+ninth method on the hues come again with another dash, so two methods never look the same.
+The oracle is a ceiling, not a competitor: grey and dashed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from unstale.report.records import Method
 
-# blue, vermilion, green, purple, amber, sky: (on light paper, on dark paper)
+# blue, vermilion, green, pink, amber, sky, violet, brown: (on light paper, on dark paper)
 HUES = (
     ("#0567a8", "#4ba6e6"),
     ("#bb3f00", "#ff8248"),
@@ -20,13 +20,16 @@ HUES = (
     ("#ce6ea9", "#fca7df"),
     ("#b58d03", "#f0cf5a"),
     ("#289bd8", "#99e0ff"),
+    ("#7c2ad0", "#9d62ff"),
+    ("#6b2410", "#a5714f"),
 )
 ORACLE_HUE = ("#6b6f76", "#a4a9b2")
 PAPER = ("#ffffff", "#1a1d22")
 
 # SVG dash patterns; the first is a solid line.
 DASHES = ("", "7 3", "2 3", "9 3 2 3")
-ORACLE_DASH = "5 4"
+# Runs side by side may have one oracle each.
+ORACLE_DASHES = ("5 4", "2 2", "9 3 2 3", "12 3")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +62,11 @@ def assign_styles(methods: Sequence[Method]) -> Mapping[str, Style]:
         (None, 0)
     """
     styles = {}
-    position = 0
+    position = oracles = 0
     for method in methods:
         if method.is_oracle:
-            styles[method.label] = Style(None, ORACLE_DASH)
+            styles[method.label] = Style(None, ORACLE_DASHES[oracles % len(ORACLE_DASHES)])
+            oracles += 1
             continue
         cycle, hue = divmod(position, len(HUES))
         styles[method.label] = Style(hue, DASHES[cycle % len(DASHES)])

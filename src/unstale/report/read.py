@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from unstale.errors import RunError
+from unstale.report.missing import find_missing
 from unstale.report.parse import parse_method, parse_scenario, parse_summary
 from unstale.report.records import Method, Run, Scenario
 from unstale.run_folder import Round, SurrogateSamples
@@ -65,19 +66,26 @@ def read_run(run_dir: Path) -> Run:
     scenarios = _read_scenarios(run_dir / "scenario")
     timing = _read_object(run_dir / "timing.json", missing_ok=True)
     try:
+        planned = int(number(config.get("rounds"), "rounds") or 0)
+        listed = [parse_method(value).label for value in items(config.get("methods"), "methods")]
+        seeds = [int(number(seed, "seeds") or 0) for seed in items(config.get("seeds"), "seeds")]
+        any_round = any(lines for by_seed in rounds.values() for lines in by_seed.values())
+        failed = _failed(run_dir / "failures")
+        missing = find_missing(rounds, listed, seeds, planned, failed) if summary else ()
         return Run(
             config=config,
             environment=_read_object(run_dir / "environment.json", missing_ok=True),
             methods=_methods(config, rounds),
             seeds=_seeds(config, rounds),
-            planned_rounds=int(number(config.get("rounds"), "rounds") or 0),
+            planned_rounds=planned,
+            missing=missing,
             rounds=rounds,
             scenarios=scenarios,
             summary={
                 label: parse_summary(value)
                 for label, value in mapping(summary.get("methods"), "methods").items()
             }
-            if summary
+            if summary and not (missing and any_round)
             else None,
             **_evaluated(config, summary),
             surrogates=_read_surrogates(run_dir / "surrogates"),
@@ -159,6 +167,15 @@ def _read_surrogates(folder: Path) -> dict[str, dict[int, tuple[SurrogateSamples
         except ValueError as error:
             raise RunError(f"{path} is damaged: {error}") from error
     return {label: dict(sorted(by_seed.items())) for label, by_seed in found.items()}
+
+
+def _failed(folder: Path) -> set[tuple[str, int]]:
+    """Return the methods and seeds that wrote down why they failed."""
+    return {
+        (path.parent.name, int(match[1]))
+        for path in folder.glob("*/seed-*.json")
+        if (match := _SEED_FILE.fullmatch(path.name))
+    }
 
 
 def _methods(config: Mapping[str, Any], rounds: Mapping[str, object]) -> tuple[Method, ...]:

@@ -6,7 +6,7 @@ schema that wrote them; the rest of a folder is read into the records here.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unstale.report.nodes import NodeHistory, histories
 from unstale.run_folder import Round as Round
@@ -15,6 +15,9 @@ from unstale.run_folder.best import NO_DELAY
 from unstale.run_folder.protection_words import protection_in_words
 from unstale.run_folder.time_to_target import WINDOW
 from unstale.run_folder.tuning import TuningRecord
+
+if TYPE_CHECKING:
+    from unstale.report.missing import Missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,9 @@ class Run:
     """What tuning tried and chose; None where settings are those of the config."""
     privacy: Mapping[str, Any] = field(default_factory=dict)
     """The part `privacy` of the summary; empty where clients protect nothing, or before the end."""
+
+    missing: tuple["Missing", ...] = ()
+    """Rounds that its summary is of and that are not there; the summary is used only if none is."""
 
     @property
     def finished(self) -> bool:

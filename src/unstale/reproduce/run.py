@@ -14,12 +14,12 @@ from unstale.data.registry import find_source
 from unstale.data.roots import locate
 from unstale.errors import ConfigError, RunError, UnknownNameError
 from unstale.experiment import ExperimentConfig, Progress, run_experiment
-from unstale.experiment.differences import differences
 from unstale.reproduce.generated import registered
 from unstale.reproduce.items import Item, PlannedRun, Script
 from unstale.reproduce.plan import config_of, planned_rounds
 from unstale.reproduce.smoke import SEED
 from unstale.run_folder import RunFolder
+from unstale.run_folder.differences import differences
 
 
 @dataclass(frozen=True, slots=True)

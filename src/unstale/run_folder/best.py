@@ -9,6 +9,8 @@ The terminal and the report page mark by the same rule:
   A model that calls everything a five knows all fives, and is no good.
 - For time (`held_from`, `share_saved`) the same must hold of `affected_accuracy`, and the
   target must be held in every seed: fewer rounds to a lower accuracy are no gain.
+- A figure of 0 or less is never marked: nothing was learned of the affected classes, or no round
+  was saved.
 - Methods whose numbers read the same are marked alike.
 """
 
@@ -89,6 +91,7 @@ def best_of(entrants: Mapping[str, Entrant]) -> dict[str, frozenset[str]]:
             if label in (near_affected if figure.is_time else near)
             and (one.held_in_all or not figure.is_time)
             and (value := one.values.get(name)) is not None
+            and round(value, figure.digits) > 0
         }
         best = (max if figure.highest else min)(read.values(), default=None)
         several = len(entrants) > 1

@@ -9,11 +9,11 @@ import pytest
 import unstale as us
 from unstale.errors import ConfigError
 from unstale.experiment import load_experiment, parse
-from unstale.experiment.differences import differences
 from unstale.report import read_run
 from unstale.report.context import Context
 from unstale.report.html import build_page
 from unstale.run_folder import keep
+from unstale.run_folder.differences import differences
 from unstale.run_folder.lines import Lines
 
 pytestmark = pytest.mark.usefixtures("_clouds")

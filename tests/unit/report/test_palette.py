@@ -63,6 +63,14 @@ def test_no_two_of_many_methods_look_the_same():
     assert styles["m0"].dash == ""
 
 
+def test_eight_methods_have_eight_colours_and_two_ceilings_two_dashes():
+    styles = assign_styles([Method(f"m{i}", "x") for i in range(8)])
+    assert len({style.on_light for style in styles.values()}) == 8
+    assert {style.dash for style in styles.values()} == {""}
+    ceilings = assign_styles([Method("a", "no_delay"), Method("b", "no_delay")])
+    assert ceilings["a"].dash != ceilings["b"].dash
+
+
 def test_the_page_knows_every_hue():
     for theme in (0, 1):
         written = css_variables(theme)

@@ -52,8 +52,8 @@ def test_the_finding_tells_best_plain_and_worst(fake_run):
         folder, no_delay=0.96, convert=0.94, first_order=0.8, unweighted=0.734, weighted=0.011
     )
     assert finding(folder) == (
-        "With slow clients 40 rounds late, convert loses 0.02 of affected-class accuracy against "
-        "no delay; unweighted loses 0.23; weighted loses 0.95."
+        "Over rounds 6 to 10, with slow clients 40 rounds late, convert loses 0.02 of "
+        "affected-class accuracy against no delay; unweighted loses 0.23; weighted loses 0.95."
     )
 
 
@@ -61,8 +61,8 @@ def test_the_finding_tells_of_no_loss_and_of_gains(fake_run):
     folder = fake_run(rounds=10, seeds=(0,), methods=FOUR[:3])
     set_means(folder, no_delay=0.9, unweighted=0.95, weighted=0.897)
     assert finding(folder) == (
-        "With slow clients 40 rounds late, unweighted gains 0.05 of affected-class accuracy "
-        "against no delay; weighted loses nothing."
+        "Over rounds 6 to 10, with slow clients 40 rounds late, unweighted gains 0.05 of "
+        "affected-class accuracy against no delay; weighted loses nothing."
     )
 
 
@@ -70,8 +70,8 @@ def test_the_finding_without_an_oracle(fake_run):
     folder = fake_run(rounds=10, seeds=(0,), methods=FOUR[1:3])
     set_means(folder, unweighted=0.7, weighted=0.1)
     assert finding(folder) == (
-        "With slow clients 40 rounds late, unweighted reaches 0.70 in affected-class accuracy; "
-        "weighted reaches 0.10."
+        "Over rounds 6 to 10, with slow clients 40 rounds late, unweighted reaches 0.70 in "
+        "affected-class accuracy; weighted reaches 0.10."
     )
 
 
@@ -81,7 +81,9 @@ def test_the_finding_tells_a_range_of_latencies(fake_run):
     scenario = json.loads(path.read_text())
     next(c for c in scenario["clients"] if c["slow"])["latency"] = 9.5
     path.write_text(json.dumps(scenario))
-    assert finding(folder).startswith("With slow clients 9 to 40 rounds late, ")
+    assert finding(folder).startswith(
+        "Over rounds 6 to 10, with slow clients 9 to 40 rounds late, "
+    )
 
 
 def test_an_unfinished_run_tells_only_what_can_be_compared(fake_run):

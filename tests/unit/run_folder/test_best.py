@@ -104,3 +104,11 @@ def test_who_competes_by_a_summary():
         (False, True),
     ]
     assert found["a"].values["accuracy"] == 0.5
+
+
+def test_nothing_is_marked_that_failed():
+    """Zeros that tie are no success, and neither is the smallest loss of rounds."""
+    failed = Entrant({"accuracy": 0.8, "affected_mean": 0.0, "share_saved": -0.2})
+    nothing = best_of(dict.fromkeys("ab", failed))
+    assert nothing["affected_mean"] == nothing["share_saved"] == frozenset()
+    assert nothing["accuracy"] == {"a", "b"}

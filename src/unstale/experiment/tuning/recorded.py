@@ -7,10 +7,10 @@ from typing import Any
 
 from unstale.errors import ConfigError, RunError
 from unstale.experiment.config import ExperimentConfig
-from unstale.experiment.differences import differences
 from unstale.experiment.tuning.plan import plan
 from unstale.experiment.tuning.spec import check_seeds
 from unstale.run_folder import RunFolder
+from unstale.run_folder.differences import differences
 from unstale.run_folder.tuning import TuningRecord, read_tuning, write_tuning
 
 # Keys of a config in which two experiments may differ without a word: what it is called, what

@@ -5,7 +5,7 @@ conversions are in `conversions`, `errors` and `switching`.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from unstale.report.figures.series import Series, over_rounds, totals
@@ -24,6 +24,8 @@ class Line:
     """Names a second line of the method, which is drawn dotted; empty for the first."""
     name: str = ""
     """What the line shows within its method, such as a client; foreign text."""
+    raw: tuple[float, ...] = ()
+    """The same means before they were smoothed, point by point; empty where nothing was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class LineChart:
     """A value to mark across the chart."""
     thin: bool = False
     """Whether there are many lines, each of little weight."""
+    window: int = 1
+    """How many rounds its lines are smoothed over; 1 where they are as they were measured."""
     decimals: int = 4
     """Digits of a value that were measured: after the point, or significant on a log axis."""
 
@@ -97,10 +101,7 @@ def method_lines(run: Run, pick: Callable[[Round], float | None]) -> list[Line]:
 
 def drawable(lines: Iterable[Line], *, log: bool = False) -> list[Line]:
     """Return the lines that have points; for a logarithmic axis, points above 0."""
-    kept = [
-        Line(line.method, line.series.above_zero(), line.variant, line.name) if log else line
-        for line in lines
-    ]
+    kept = [replace(line, series=line.series.above_zero()) if log else line for line in lines]
     return [line for line in kept if line.series]
 
 
@@ -109,22 +110,60 @@ def accuracy_chart(run: Run) -> LineChart | None:
 
     Where the run does not say which classes are affected, it is the accuracy in all classes.
     """
-    affected = run.knows_affected
-    lines = method_lines(run, lambda r: r.affected_accuracy if affected else r.accuracy)
-    if not lines:
+    return _accuracy_chart(run, affected=run.knows_affected, size="hero")
+
+
+def overall_chart(run: Run) -> LineChart | None:
+    """Return accuracy in all classes by round; None where `accuracy_chart` is that already."""
+    return _accuracy_chart(run, affected=False, size="part") if run.knows_affected else None
+
+
+def _accuracy_chart(run: Run, *, affected: bool, size: Size) -> LineChart | None:
+    window = smoothing_window(run)
+    lines = []
+    for method in run.methods:
+        by_seed = run.rounds.get(method.label, {})
+        raw = over_rounds(by_seed, _affected if affected else _overall)
+        smoothed = over_rounds(by_seed, _affected if affected else _overall, window=window)
+        lines.append(Line(method.label, smoothed, raw=() if raw == smoothed else raw.mean))
+    if not (drawn := drawable(lines)):
         return None
+    # Rounds that are evaluated further apart than the window are as they were measured.
+    window = window if any(line.raw for line in drawn) else 1
     where = "in the affected class" if affected else "in all classes"
+    smoothing = f", as a mean of the last {window} rounds" if window > 1 else ""
     return LineChart(
         key="affected_accuracy" if affected else "accuracy",
-        title="Affected-class accuracy by round" if affected else "Accuracy by round",
-        desc=f"Test accuracy {where} by round: one line for each method, "
+        title="Affected-class accuracy by round"
+        if affected
+        else "Accuracy in all classes by round"
+        if size == "part"
+        else "Accuracy by round",
+        desc=f"Test accuracy {where} by round{smoothing}: one line for each method, "
         "the mean over seeds, with a band from the lowest seed to the highest.",
         x=rounds_axis(run),
         y=Axis(f"accuracy {where}", low=0, high=1, digits=3),
-        lines=tuple(lines),
-        size="hero",
+        lines=tuple(drawn),
+        size=size,
         target=run.target if affected else None,
+        window=window,
     )
+
+
+def smoothing_window(run: Run) -> int:
+    """Return how many rounds accuracy is smoothed over: those by which the target is held.
+
+    A run that is not several times as long is shown as it was measured.
+    """
+    return run.window if run.last_round >= 3 * run.window else 1
+
+
+def _affected(record: Round) -> float | None:
+    return record.affected_accuracy
+
+
+def _overall(record: Round) -> float | None:
+    return record.accuracy
 
 
 def seconds_chart(run: Run) -> LineChart | None:

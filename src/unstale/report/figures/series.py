@@ -53,18 +53,28 @@ class Series:
 
 
 def over_rounds(
-    by_seed: BySeed, pick: Callable[[Round], float | None], max_points: int = MAX_POINTS
+    by_seed: BySeed,
+    pick: Callable[[Round], float | None],
+    max_points: int = MAX_POINTS,
+    window: int = 1,
 ) -> Series:
     """Return the line of what `pick` finds in each round; rounds where it finds None are left out.
 
     Long lines are thinned: neighbouring rounds become one point at the last of
     them, with the mean of their means and a band that holds all of their bands.
+
+    Args:
+        by_seed: The rounds of a method, by seed.
+        pick: What to show of a round.
+        max_points: How many points the line may have.
+        window: How many rounds each seed's values are smoothed over, before seeds are
+            averaged; 1 smooths nothing.
     """
     seeds: dict[int, list[float]] = {}
     for rounds in by_seed.values():
-        for record in rounds:
-            if (value := pick(record)) is not None:
-                seeds.setdefault(record.number, []).append(value)
+        found = [(r.number, value) for r in rounds if (value := pick(r)) is not None]
+        for at, value in trailing_means(found, window):
+            seeds.setdefault(at, []).append(value)
     points = [(at, statistics.fmean(v), min(v), max(v)) for at, v in sorted(seeds.items())]
     merged = [
         (
@@ -76,6 +86,23 @@ def over_rounds(
         for group in _groups(points, max_points)
     ]
     return Series.of(merged)
+
+
+def trailing_means(points: Sequence[tuple[int, float]], window: int) -> list[tuple[int, float]]:
+    """Return each point's mean with those of the last `window` rounds, itself included.
+
+    This is the smoothed accuracy by which a target is held (`time_to_target`), so a smoothed
+    line crosses the target in the round that the table gives.
+
+    Example:
+        >>> trailing_means([(1, 0.0), (2, 1.0), (3, 1.0)], window=2)
+        [(1, 0.0), (2, 0.5), (3, 1.0)]
+    """
+    smoothed = []
+    for end, (last, _) in enumerate(points, start=1):
+        near = [v for at, v in points[max(0, end - window) : end] if at > last - window]
+        smoothed.append((last, statistics.fmean(near)))
+    return smoothed
 
 
 def totals(by_seed: BySeed, count: Callable[[Round], int], max_points: int = MAX_POINTS) -> Series:

@@ -42,10 +42,11 @@ Unstale.kinds.lines = (figure, spec, shared) => {
     const [yMin, yMax] = spec.y.log ? logRange(values) : [spec.y.min ?? 0, spec.y.max ?? Math.max(...values, 1e-9) * 1.06];
     const yTicks = (spec.y.log ? logTicks : ticks)(yMin, yMax, spec.small ? 4 : 5);
     const yTexts = (spec.y.log ? logText : tickText)(yTicks);
-    const named = !spec.small && !spec.thin && width > 620 && new Set(shown.map((s) => s.method)).size <= 8;
+    const named = !spec.small && !spec.thin && width > 620 && new Set(shown.map((s) => s.method)).size <= 12;
     const longest = Math.max(0, ...labels.map((l) => clip(l, 18).length));
+    const longestValue = Math.max(0, ...shown.map((s) => told(s.mean[s.mean.length - 1]).length));
     const left = 16 + 7 * Math.max(...yTexts.map((text) => text.length), 3);
-    const right = width - (named ? 20 + 7.2 * longest : 10);
+    const right = width - (named ? 32 + 7.2 * longest + 7 * longestValue : 10);
     const [top, bottom] = [26, height - 40];
     const xMax = Math.max(spec.x.max, spec.x.log ? 2 : 1);
     const x = spec.x.log ? logScale(1, xMax, left, right) : scale(0, xMax, left, right);
@@ -56,12 +57,13 @@ Unstale.kinds.lines = (figure, spec, shared) => {
     const xTicks = spec.x.log ? logTicks(1, xMax, Math.max(xCount, 8)) : ticks(0, xMax, xCount);
     xAxis(svg, xTicks, x, bottom, right, spec.x.label, (spec.x.log ? logText : tickText)(xTicks));
     for (const mark of spec.marks || []) {
-      svg.append(el("line", { class: "target", x1: left, x2: right, y1: y(mark.y), y2: y(mark.y) }),
-        el("text", { class: "halo", x: left + 6, y: y(mark.y) - 6 }, mark.label));
+      svg.append(el("line", { class: "target", x1: left, x2: right, y1: y(mark.y), y2: y(mark.y) }));
     }
     // The ceiling lies beneath what is measured against it.
     const ordered = [...shown].sort((a, b) => (look(b.method).oracle ? 1 : 0) - (look(a.method).oracle ? 1 : 0));
     for (const series of ordered) svg.append(drawSeries(series, x, y));
+    // Above the lines, so that none runs through the words.
+    for (const mark of spec.marks || []) svg.append(el("text", { class: "halo", x: left + 6, y: y(mark.y) - 6 }, mark.label));
     if (named) svg.append(...endLabels(shown, x, y, top, bottom, right));
     svg.dataset.marks = String(shown.reduce((n, s) => n + s.x.length, 0));
     plot.querySelector(":scope > svg")?.remove();
@@ -76,8 +78,10 @@ Unstale.kinds.lines = (figure, spec, shared) => {
     if (series.low && !series.variant) {
       group.append(el("path", { class: "band", d: `M${path(series.high).join("L")}L${path(series.low).reverse().join("L")}Z` }));
     }
+    if (series.raw) group.append(el("path", { class: "raw", d: `M${path(series.raw).join("L")}` }));
     group.append(el("path", { class: series.variant ? "line variant" : "line", d: `M${path(series.mean).join("L")}`, "stroke-dasharray": (!series.variant && style.dash) || null }));
-    if (series.x.length <= 12) {
+    // Where points lie far apart, a line alone would not say what was measured and what lies between.
+    if ((x(series.x[series.x.length - 1]) - x(series.x[0])) / series.x.length > 12 || series.x.length <= 12) {
       series.mean.forEach((v, i) => group.append(el("circle", { class: "dot", cx: x(series.x[i]), cy: y(v), r: 2.5 })));
     }
     return group;
@@ -86,8 +90,9 @@ Unstale.kinds.lines = (figure, spec, shared) => {
   // Names at the ends of their lines, pushed apart where lines end close together.
   function endLabels(shown, x, y, top, bottom, right) {
     const gap = 15;
-    const ends = shown.filter((s) => !s.variant).map((s) => ({ method: s.method, fromX: x(s.x[s.x.length - 1]), from: y(s.mean[s.mean.length - 1]) }));
-    ends.sort((a, b) => a.from - b.from);
+    const ends = shown.filter((s) => !s.variant).map((s) => ({ method: s.method, value: s.mean[s.mean.length - 1], fromX: x(s.x[s.x.length - 1]), from: y(s.mean[s.mean.length - 1]) }));
+    // By the very numbers: two that fall on one pixel still have an order.
+    ends.sort((a, b) => b.value - a.value);
     ends.forEach((end, i) => { end.at = Math.max(end.from, i ? ends[i - 1].at + gap : top); });
     for (let i = ends.length - 1, limit = bottom; i >= 0; i--, limit -= gap) {
       ends[i].at = Math.min(ends[i].at, limit);
@@ -95,7 +100,7 @@ Unstale.kinds.lines = (figure, spec, shared) => {
     }
     return ends.map((end) => el("g", { class: "series", style: look(end.method).css, "data-method": end.method },
       el("line", { class: "lead", x1: end.fromX + 2, x2: right + 11, y1: end.from, y2: end.at }),
-      el("text", { class: "end", x: right + 15, y: end.at + 4 }, clip(end.method, 18))));
+      el("text", { class: "end", x: right + 15, y: end.at + 4 }, clip(end.method, 18), el("tspan", { class: "value", dx: 5 }, told(end.value)))));
   }
 
   function crosshair(svg, shown, x, y, top, bottom) {
@@ -119,7 +124,8 @@ Unstale.kinds.lines = (figure, spec, shared) => {
           value: told(s.mean[i]),
         }));
         if (found.length > MAX_TOLD) rows.push({ label: `and ${found.length - MAX_TOLD} more`, value: "" });
-        return { title: `${spec.x.label} ${round}`, rows };
+        const from = Math.max(1, round - (spec.window || 1) + 1);
+        return { title: from < round ? `${spec.x.label}s ${from} to ${round}` : `${spec.x.label} ${round}`, rows };
       },
     };
   }

@@ -36,5 +36,18 @@
     widths.set(plot, plot.clientWidth);
     observer.observe(plot);
   }
+  // A table that is wider than the screen says so, until its end has been seen.
+  for (const box of document.querySelectorAll(".scroll")) {
+    const hint = Unstale.html("p", { class: "hint", "aria-hidden": "true" }, "Scroll the table sideways for more →");
+    box.after(hint);
+    const look = () => {
+      const more = box.scrollWidth - box.clientWidth - box.scrollLeft > 4;
+      box.classList.toggle("more", more);
+      hint.hidden = !more;
+    };
+    box.addEventListener("scroll", look, { passive: true });
+    new ResizeObserver(look).observe(box);
+    look();
+  }
   root.dataset.ready = "true";
 })();

@@ -9,6 +9,7 @@ import functools
 import hashlib
 import json
 from importlib.resources import files
+from typing import Any
 
 import jinja2
 
@@ -37,30 +38,19 @@ SCRIPTS = ("chart_base.js", "chart_lines.js", "chart_cells.js", "page.js")
 def build_page(context: Context) -> str:
     """Return the whole page as HTML."""
     run, figures = context.run, context.figures
-    script = "\n".join(_asset(name) for name in SCRIPTS)
     nodes = run.nodes
     drawn = {chart.key for chart in figures.counters}
     return (
         environment()
         .get_template("page.html")
         .render(
+            **frame(context),
+            title=run.title,
             run=run,
             figures=figures,
             styles=context.styles,
             plots=context.plots,
             several=len(run.seeds) > 1,
-            css=_asset("page.css"),
-            colours=(css_variables(0), css_variables(1)),
-            script=script,
-            digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii"),
-            looks={
-                m.label: {
-                    "css": context.styles[m.label].css,
-                    "dash": context.styles[m.label].dash,
-                    "oracle": m.is_oracle,
-                }
-                for m in run.methods
-            },
             finding=find(run, context.summary),
             facts=_facts(run),
             progress=None if run.finished else _progress(run),
@@ -92,6 +82,25 @@ def build_page(context: Context) -> str:
             config=json.dumps(run.config, indent=2, ensure_ascii=False),
         )
     )
+
+
+def frame(context: Context) -> dict[str, Any]:
+    """Return what every page needs: style sheet, script with its hash, looks of the methods."""
+    script = "\n".join(_asset(name) for name in SCRIPTS)
+    return {
+        "css": _asset("page.css"),
+        "colours": (css_variables(0), css_variables(1)),
+        "script": script,
+        "digest": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii"),
+        "looks": {
+            m.label: {
+                "css": context.styles[m.label].css,
+                "dash": context.styles[m.label].dash,
+                "oracle": m.is_oracle,
+            }
+            for m in context.run.methods
+        },
+    }
 
 
 @functools.cache

@@ -35,6 +35,8 @@ def _lines(chart: LineChart) -> dict[str, Any]:
         drawn[flag] = True
     if chart.thin:
         drawn["thin"] = True
+    if chart.window > 1:
+        drawn["window"] = chart.window
     if chart.target is not None:
         drawn["marks"] = [{"y": chart.target, "label": f"target {chart.target:.2f}"}]
     return drawn
@@ -56,6 +58,8 @@ def _line(line: Line, chart: LineChart) -> dict[str, Any]:
     if series.low != series.high:
         data["low"] = [rounded(low, digits) for low in series.low]
         data["high"] = [rounded(high, digits) for high in series.high]
+    if line.raw:
+        data["raw"] = [rounded(raw, digits) for raw in line.raw]
     if line.variant:
         data["variant"] = line.variant
     if line.name:

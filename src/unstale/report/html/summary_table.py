@@ -28,8 +28,13 @@ class _Metric:
 _OF_AFFECTED = ("affected_mean", "affected_accuracy", "held_from", "share_saved")
 
 
-def summary_table(context: Context) -> Table | None:
-    """Return the summary: one row for each method, the best of each column marked."""
+def summary_table(context: Context, *, mark: bool = True) -> Table | None:
+    """Return the summary: one row for each method, the best of each column marked.
+
+    Args:
+        context: What the page is made from.
+        mark: Whether methods may be compared, so that the best are marked.
+    """
     run, summary = context.run, context.summary
     metrics = _metrics(context)
     lead = metrics[0].name
@@ -37,7 +42,7 @@ def summary_table(context: Context) -> Table | None:
     if not methods:
         return None
     methods.sort(key=lambda m: (not m.is_oracle, -(summary.value(m, lead) or 0)))
-    best = best_of(_entrants(context, methods))
+    best = best_of(_entrants(context, methods) if mark else {})
     time = "seconds, all seeds" if len(run.seeds) > 1 else "seconds"
     columns = [*(Column(m.title, m.note, tip=m.tip) for m in metrics), Column("Time", time)]
     rows = []

@@ -53,8 +53,11 @@ def _add_lines(axes: Axes, chart: LineChart, styles: Mapping[str, Style]) -> Non
             color=style.on_light,
             linestyle=shape,
             linewidth=1 if line.variant else 1.6,
-            marker="o" if len(series.x) < 3 else None,
+            marker="o" if len(series.x) <= 12 else None,
+            markersize=3.5,
         )
+        if line.raw:
+            axes.plot(series.x, line.raw, color=style.on_light, linewidth=0.7, alpha=0.25)
         axes.fill_between(
             series.x, series.low, series.high, color=style.on_light, alpha=0.13, linewidth=0
         )

@@ -2,8 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unstale.report.figures.series import Series, over_rounds, totals
+from unstale.report.figures.series import Series, over_rounds, totals, trailing_means
 from unstale.report.records import Round
+from unstale.run_folder.time_to_target import held_from
 
 values = st.one_of(st.none(), st.floats(0, 1))
 seeds = st.dictionaries(st.integers(0, 4), st.lists(values, max_size=60), max_size=4)
@@ -59,3 +60,23 @@ def test_totals_end_at_the_sum_however_thinned(counted, max_points):
 def test_a_logarithmic_axis_gets_only_what_it_can_show():
     line = Series((1, 2, 3), (0.0, 0.5, 0.2), (0.0, 0.0, 0.1), (0.0, 1.0, 0.3)).above_zero()
     assert line == Series((2, 3), (0.5, 0.2), (0.05, 0.1), (1.0, 0.3))
+
+
+def test_smoothing_is_done_seed_by_seed_over_rounds_not_points():
+    """The mean looks back over rounds; the band holds the smoothed seeds, not the raw ones."""
+    by_seed = {
+        0: [Round(t, accuracy=float(t % 2)) for t in range(1, 7)],
+        1: [Round(t, accuracy=0.0) for t in range(1, 7)],
+    }
+    line = over_rounds(by_seed, lambda r: r.accuracy, window=2)
+    assert line.high == (1.0, 0.5, 0.5, 0.5, 0.5, 0.5)
+    assert line.low == (0.0,) * 6
+    apart = {0: [Round(t, accuracy=float(t)) for t in (1, 5, 6)]}
+    assert over_rounds(apart, lambda r: r.accuracy, window=3).mean == (1.0, 5.0, 5.5)
+
+
+def test_the_smoothed_line_reaches_the_target_where_the_table_says():
+    scores = [(t, min(1.0, t / 50) * (0.9 if t % 3 else 1.0)) for t in range(1, 101)]
+    smoothed = trailing_means(scores, 10)
+    below = max(at for at, value in smoothed if value < 0.8)
+    assert held_from(scores, 0.8, 10) == below + 1

@@ -95,7 +95,7 @@ def test_every_figure_carries_its_data(page):
     seen = Seen(page)
     figures = seen.tags.count("figure")
     data = [json.loads(body) for kind, body in seen.scripts if kind == "application/json"]
-    assert figures == len(data) - 1 == 14  # one more for the looks of the methods
+    assert figures == len(data) - 1 == 15  # one more for the looks of the methods
     for spec in data[:-1]:
         assert spec["kind"] in {"lines", "clients", "arrivals", "stack"}
         assert spec["title"]

@@ -11,6 +11,7 @@ def test_every_chart_is_drawn(finished, context_of):
     plots = draw_plots(context_of(finished))
     assert set(plots) == {
         "affected_accuracy",
+        "accuracy",
         "clients",
         "staleness",
         "class_accuracy",
