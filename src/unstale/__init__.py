@@ -36,6 +36,7 @@ _HOMES = {
         "Method",
         "PolynomialWeight",
         "PredictedMove",
+        "RecipeCheck",
         "ScaledWeight",
         "SigmoidWeight",
         "StandIn",
@@ -47,6 +48,7 @@ _HOMES = {
         "only_unique",
         "switch_back",
     ),
+    "unstale.training.fixing": ("ModelFix", "fix_model", "model_fixes"),
     "unstale.params": ("Params", "params_of"),
     "unstale.privacy": ("Protection", "Storage", "protect", "spent"),
     "unstale.server": (
@@ -106,6 +108,7 @@ if TYPE_CHECKING:
         Method,
         PolynomialWeight,
         PredictedMove,
+        RecipeCheck,
         ScaledWeight,
         SigmoidWeight,
         StandIn,
@@ -149,6 +152,7 @@ if TYPE_CHECKING:
         Partition,
     )
     from unstale.training import LocalSpec, check_model, local_update
+    from unstale.training.fixing import ModelFix, fix_model, model_fixes
     from unstale.updates import Note, Outcome, Receipt, ServerView, Update
 else:
     __getattr__, __dir__ = lazy_names(__name__, _HOMES)
@@ -189,6 +193,7 @@ __all__ = [
     "LognormalLatency",
     "Memory",
     "Method",
+    "ModelFix",
     "NoLatency",
     "Note",
     "OnRay",
@@ -202,6 +207,7 @@ __all__ = [
     "Processes",
     "Protection",
     "Receipt",
+    "RecipeCheck",
     "Report",
     "SampledCohort",
     "ScaledWeight",
@@ -225,8 +231,10 @@ __all__ = [
     "check_conversion",
     "check_model",
     "convert",
+    "fix_model",
     "local_update",
     "method",
+    "model_fixes",
     "only_unique",
     "params_of",
     "protect",

@@ -21,6 +21,7 @@ NoteKind = Literal[
     "checked",  # its own update, compared with what the server had used in its place
     "probed",  # fresh; a surrogate was fitted to it, to learn how good conversions are
     "calibrated",  # its true update, compared with what a conversion makes of an earlier one
+    "other_recipe",  # fresh; its client trains by another recipe than the server assumes
     "bounded",  # shortened by a bound on norms before it was aggregated
     "left_out",  # not used by a robust aggregator, stale or not
     "discarded",  # the result of the whole round was not finite

@@ -25,6 +25,7 @@ from unstale.run_folder.schema import (
     FellBack,
     Measured,
     Nodes,
+    OtherRecipe,
     Round,
     StoodIn,
 )
@@ -86,6 +87,7 @@ def test_every_field_of_a_rounds_line_is_explained():
         gamma={"c": 0.5},
         measured=(Measured("d", 0.1, 0.2),),
         calibrated=(Calibrated("g", 12, 0.2, 0.1, 0.9),),
+        other_recipes=(OtherRecipe("h", "adam", 1.5),),
         awaiting_fit=1,
         most_sent=3,
         absent=1,

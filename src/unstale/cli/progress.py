@@ -76,6 +76,8 @@ class LiveProgress:
                 shown, accuracy=known.accuracy, affected_accuracy=known.affected_accuracy
             )
         self._latest[label] = shown
+        for one in line.other_recipes:
+            self._say(f"WARNING: {label} seed {seed} round {line.number}: {one.says}")
         if self._live is not None:
             self._live.update(self._view())
         else:

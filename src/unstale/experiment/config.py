@@ -9,6 +9,7 @@ from unstale import data
 from unstale.data import Dataset
 from unstale.errors import ConfigError, UnknownNameError
 from unstale.experiment.method_config import MethodConfig, checked_label, parse_methods
+from unstale.experiment.other_local import OtherLocal
 from unstale.experiment.own import Factory, OwnModel
 from unstale.experiment.own_tables import name_table, parse_data, parse_model
 from unstale.experiment.scenario_tables import KINDS, parse_scenario, scenario_tables
@@ -73,6 +74,8 @@ class ExperimentConfig:
     plugins: tuple[str, ...] = ()
     """Python files that register methods, data sets or models; other processes load them, too."""
     local: LocalSpec = field(default_factory=LocalSpec)
+    other_local: OtherLocal | None = None
+    """Clients that train by another recipe than `local`; None for none."""
     scenario: ScenarioSpec = field(default_factory=ScenarioSpec)
     evaluate: EvaluateSpec = field(default_factory=EvaluateSpec)
     history: HistorySpec = field(default_factory=HistorySpec)
@@ -108,6 +111,7 @@ class ExperimentConfig:
             "data": self._data_table(),
             "model": self._model_table(),
             "local": dataclasses.asdict(self.local),
+            **({} if self.other_local is None else {"other_local": self.other_local.to_json()}),
             **scenario_tables(scenario),
             "evaluate": dataclasses.asdict(self.evaluate),
             "history": dataclasses.asdict(self.history),
@@ -130,8 +134,8 @@ class ExperimentConfig:
 
 
 _TOP = {"name", "title", "description", "rounds", "seeds", "overlap", "oracle", "threads"}
-_TABLES = {"data", "model", "local", "evaluate", "history", "limits", "protection", "storage"}
-_TABLES |= {"tuning", "methods", *KINDS}
+_TABLES = {"data", "model", "local", "other_local", "evaluate", "history", "limits"}
+_TABLES |= {"protection", "storage", "tuning", "methods", *KINDS}
 
 
 def parse(table: Mapping[str, Any], folder: str | None = None) -> ExperimentConfig:
@@ -157,6 +161,7 @@ def parse(table: Mapping[str, Any], folder: str | None = None) -> ExperimentConf
     scenario = parse_scenario(table, overlap=_typed(table, "overlap", bool, False))
     if isinstance(scenario.drift, drift.LookDrift):
         known_name(scenario.drift.to, data.names(), "drift.to")
+    local = build(LocalSpec, table.get("local", {}), "local")
     seeds = _seeds(table.get("seeds", [0]))
     methods = parse_methods(table.get("methods"))
     evaluate = build(EvaluateSpec, table.get("evaluate", {}), "evaluate")
@@ -177,7 +182,8 @@ def parse(table: Mapping[str, Any], folder: str | None = None) -> ExperimentConf
         weights=model_table.weights,
         freeze=model_table.freeze,
         methods=methods,
-        local=build(LocalSpec, table.get("local", {}), "local"),
+        local=local,
+        other_local=OtherLocal.parse(table.get("other_local"), local),
         scenario=scenario,
         evaluate=evaluate,
         history=build(HistorySpec, table.get("history", {}), "history"),

@@ -1,5 +1,7 @@
 """Creating the simulation of one method in one scenario."""
 
+import dataclasses
+
 import torch
 from torch import nn
 
@@ -8,6 +10,7 @@ from unstale.experiment.config import ExperimentConfig
 from unstale.experiment.method_config import MethodConfig
 from unstale.experiment.model import model_of
 from unstale.inversion import InputSpec, embedded_inputs
+from unstale.methods.conversion import Convert, RecipeCheck
 from unstale.server import Server
 from unstale.sim import Scenario, Simulation
 
@@ -22,6 +25,10 @@ def prepare(
     """Return the simulation of a method, at round 0."""
     model = model_of(config, scenario, data_root).to(device)
     built = method.build()
+    if config.protection.enabled and isinstance(built.compensator, Convert):
+        # What clients clip and hide looks like another recipe.
+        unchecked = dataclasses.replace(built.compensator, recipe_check=RecipeCheck(enabled=False))
+        built = dataclasses.replace(built, compensator=unchecked)
     server = Server(
         model,
         built,
@@ -41,6 +48,7 @@ def prepare(
         with_oracle=config.oracle,
         evaluate_every=config.evaluate.every,
         device=device,
+        recipes=None if config.other_local is None else config.other_local.by_client(scenario),
         protection=config.protection,
     )
 

@@ -17,6 +17,7 @@ from unstale.experiment.progress import Progress, Silent
 from unstale.experiment.tuning.criteria import check_affected
 from unstale.experiment.tuning.recorded import begin_record, settle_record
 from unstale.experiment.tuning.tries import run_tries, with_choices
+from unstale.methods.base import trains_model
 from unstale.privacy import require_accountant
 from unstale.run_folder.folder import RunFolder
 from unstale.run_folder.summary import write_summary
@@ -74,7 +75,8 @@ def run_experiment(
     dataset = load_data(config, data_root)
     scenarios = {seed: Scenario(config.scenario, dataset, seed) for seed in config.seeds}
     model, weights = model_for(config, dataset, config.seeds[0], data_root)
-    check_model(model)
+    on_server = any(trains_model(method.build().compensator) for method in config.methods)
+    check_model(model, stateful=not on_server)
     affected = config.evaluate.affected
     for klass in affected or ():
         if not 0 <= klass < dataset.num_classes:

@@ -33,7 +33,7 @@ def build(cls: type[T], table: object, where: str) -> T:
         Traceback (most recent call last):
         ...
         unstale.errors.UnknownNameError: A key of [local] should be one of: batch_size, betas, \
-epochs, eps, loss, lr, momentum, optimizer, prox, steps, weight_decay. Found 'lrate'. \
+buffers, epochs, eps, loss, lr, momentum, optimizer, prox, steps, weight_decay. Found 'lrate'. \
 Did you mean 'lr'?
     """
     values = checked_table(table, where)

@@ -8,7 +8,7 @@ exactly as the model wants it is read; nothing is allocated, unzipped or unpickl
 import ast
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +53,12 @@ class Layout:
     """The names, shapes and types of a model's state, and how weights become a record.
 
     Clients load what they get with `load_state_dict`, so all names of the state travel:
-    the parameters, other names of shared ones, and buffers, which never change.
+    the parameters, other names of shared ones, and buffers. Those that are no running
+    statistics of clients never change.
+
+    Args:
+        model: The model.
+        statistics: The buffers that clients change and the server averages, by name.
 
     Raises:
         ConfigError: If the state holds something that Flower cannot carry.
@@ -64,7 +69,8 @@ class Layout:
         (('weight', 'bias'), (1,))
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, statistics: Iterable[str] = ()) -> None:
+        carried = frozenset(statistics)
         first = {id(p): name for name, p in model.named_parameters()}
         every = dict(model.named_parameters(remove_duplicate=False))
         self._parameter_of: dict[str, str] = {}
@@ -78,6 +84,8 @@ class Layout:
                 )
             if name in every:
                 self._parameter_of[name] = first[id(every[name])]
+            elif name in carried:
+                self._parameter_of[name] = name
             else:
                 self._constants[name] = Array(_as_numpy(name, value))
             self.arrays[name] = ArrayShape(
@@ -125,7 +133,7 @@ def weights_in(record: ArrayRecord, layout: Layout, like: nn.Module) -> dict[str
     Raises:
         ConfigError: If it does not fit the model.
     """
-    wanted = dict(like.named_parameters())
+    wanted = {**dict(like.named_buffers()), **dict(like.named_parameters())}
     found = {name: torch.from_numpy(array.numpy()) for name, array in record.items()}
     odd = sorted({*found} ^ {*layout.names}) or [
         n for n in layout.parameters if found[n].shape != wanted[n].shape
@@ -139,7 +147,7 @@ def weights_in(record: ArrayRecord, layout: Layout, like: nn.Module) -> dict[str
 
 
 def read_weights(record: Mapping[str, Array], layout: Layout) -> dict[str, Tensor]:
-    """Return the parameters in a stranger's record of arrays; buffers are checked and left out.
+    """Return parameters and statistics in a stranger's record; other buffers are checked only.
 
     Raises:
         RefusedReplyError: If an array is not as the model wants it.

@@ -121,6 +121,7 @@ def _what(line: Round, nodes: Nodes) -> list[Line]:
         (f"{one.node}, {printable(one.code)}: {one.reason}" for one in nodes.refusals),
         sum(line.refused.values()),
     )
+    told += _each("  another recipe: ", (one.says for one in line.other_recipes))
     if line.notes.get("discarded"):
         told.append((logging.WARNING, "  the round's result was not finite and was discarded"))
     elif not line.changed:

@@ -43,8 +43,10 @@ from unstale.flower.run_log import RunLog
 from unstale.flower.session import Session, restored_or_none, restored_server
 from unstale.flower.work import Arrival
 from unstale.methods import Compensator, Method
+from unstale.methods.base import trains_model
 from unstale.server import Server, ServerSettings
 from unstale.training import check_model
+from unstale.training.client import statistics_of
 
 logger = logging.getLogger(__name__)
 
@@ -133,8 +135,8 @@ class Unstale(Strategy):
                 "Unstale: `delay` should be a function from a node to a number of rounds. Found "
                 f"{type(delay).__name__}."
             )
-        check_model(model)
         self.method = server.chosen
+        check_model(model, stateful=not trains_model(self.method.compensator))
         self.settings = server
         self.cohort = cohort
         self.close_policy = close
@@ -142,7 +144,8 @@ class Unstale(Strategy):
         self.folder = None if folder is None else Path(folder)
         self._model = model
         self._records = records
-        self._layout = Layout(model)
+        averaged = server.local.buffers == "averaged"
+        self._layout = Layout(model, statistics_of(model) if averaged else ())
         self._form = ReplyForm.under(reply_limits, self._layout, records.weighted_by_key)
         self._delay = delay
         self._tensorboard = tensorboard

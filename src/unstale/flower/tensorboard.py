@@ -109,6 +109,7 @@ def scalars_of(line: Round, codes: set[str]) -> dict[str, float]:
             e for one in line.calibrated if (e := one.stale_error) is not None
         ),
         "calibration/error": _mean(e for one in line.calibrated if (e := one.error) is not None),
+        "calibration/other_recipes": len(line.other_recipes),
         "refused/all": sum(line.refused.values()),
         **{f"refused/{code}": line.refused.get(code, 0) for code in sorted(codes)},
         "seconds/round": line.seconds,

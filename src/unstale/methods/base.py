@@ -7,7 +7,7 @@ write methods that treat updates one by one; `Wrapper` is a compensator around o
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 from unstale.errors import ConfigError
 from unstale.updates import Aggregated, Note, Outcome, ServerView, State, Update
@@ -114,6 +114,23 @@ def fall_back(update: Update, fallback: str, why: str) -> tuple[Update | None, N
     """Return the update unchanged or None, as `fallback` says, with a note of the reason."""
     note = Note("fallback", update.client_id, update.base_version, {"did": fallback, "reason": why})
     return (update if fallback == "keep" else None), note
+
+
+@runtime_checkable
+class TrainsModel(Protocol):
+    """A compensator that trains the model on the server, as conversion does."""
+
+    trains_model: ClassVar[bool]
+    """True: running statistics and dropout are refused, since no surrogate repeats them."""
+
+
+def trains_model(compensator: Compensator) -> bool:
+    """Return whether a compensator, or one inside it, trains the model on the server."""
+    if isinstance(compensator, TrainsModel):
+        return compensator.trains_model
+    if isinstance(compensator, Wrapper):
+        return any(trains_model(part) for part, _ in compensator.parts(compensator.init()))
+    return False
 
 
 # --- for wrappers ------------------------------------------------------------------------

@@ -20,8 +20,8 @@ def groups_of(part: type[Any]) -> dict[str, type[Any]]:
 
     Example:
         >>> from unstale.methods import Convert, Drop
-        >>> sorted(groups_of(Convert)), groups_of(Drop)
-        (['budget', 'calibration', 'inversion', 'stand_in', 'switching', 'uniqueness'], {})
+        >>> sorted(groups_of(Convert))[:4], groups_of(Drop)
+        (['budget', 'calibration', 'inversion', 'recipe_check'], {})
     """
     hints = typing.get_type_hints(part)
     names = [field.name for field in dataclasses.fields(part)]

@@ -67,18 +67,25 @@ def refuse(code: str, reason: str) -> Receipt:
     return Receipt(False, reason, code)
 
 
-def check_update(update: Any, params: Params, version: int, limits: Limits) -> Receipt | None:
+def check_update(
+    update: Any,
+    params: Params,
+    version: int,
+    limits: Limits,
+    statistics: frozenset[str] = frozenset(),
+) -> Receipt | None:
     """Return why an update cannot be taken, or None if nothing speaks against it.
 
     The cheap checks come first; nothing is computed from tensors whose shape,
-    type and layout are not yet known to be right.
+    type and layout are not yet known to be right. The norm is that of the weights' change,
+    without running `statistics`.
     """
     if not isinstance(update, Update):
         return refuse("type", f"An update should be an `Update`. Found {type(update).__name__}.")
     return (
         _check_numbers(update, version, limits)
         or _check_tensors(update.delta, params)
-        or _check_values(update.delta, limits)
+        or _check_values(update.delta, limits, statistics)
     )
 
 
@@ -190,7 +197,7 @@ def _is_in_memory(tensor: Tensor) -> bool:
     return storage.data_ptr() != 0 and storage.nbytes() >= needed
 
 
-def _check_values(delta: Params, limits: Limits) -> Receipt | None:
+def _check_values(delta: Params, limits: Limits, statistics: frozenset[str]) -> Receipt | None:
     bad = [n for n, p in delta.items() if not bool(torch.isfinite(p).all())]
     if bad:
         return refuse(
@@ -199,7 +206,7 @@ def _check_values(delta: Params, limits: Limits) -> Receipt | None:
             "Lower the learning rate, or clip before sending.",
         )
     if limits.max_norm is not None:
-        size = norm(delta)
+        size = norm({name: p for name, p in delta.items() if name not in statistics})
         if not math.isfinite(size) or size > limits.max_norm:
             return refuse(
                 "norm",

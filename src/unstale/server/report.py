@@ -13,6 +13,7 @@ from unstale.run_folder.schema import (
     Converted,
     FellBack,
     Measured,
+    OtherRecipe,
     Round,
     StoodIn,
 )
@@ -84,6 +85,7 @@ class Report:
             gamma={client: gamma for client, gamma in gammas if gamma is not None},
             measured=tuple(map(_measured, self._of("measured"))),
             calibrated=tuple(map(_calibrated, self._of("calibrated"))),
+            other_recipes=tuple(map(_other_recipe, self._of("other_recipe"))),
             history=dict(self.history),
             awaiting_fit=self.awaiting_fit,
             absent=len(self.absent),
@@ -134,6 +136,12 @@ def _calibrated(note: Note) -> Calibrated:
         error=_short(detail.get("error")),
         share=_short(detail.get("share")),
         late=bool(detail.get("late")),
+    )
+
+
+def _other_recipe(note: Note) -> OtherRecipe:
+    return OtherRecipe(
+        note.client_id, str(note.detail.get("found", "?")), _short(note.detail.get("score"))
     )
 
 

@@ -48,7 +48,8 @@ def recipe_of(tree: Mapping[str, Any]) -> LocalSpec:
 
 def check_fits(model: nn.Module, params: Params) -> None:
     """Raise CheckpointError unless the model has the parameters of the checkpoint."""
-    found = {name: tuple(p.shape) for name, p in model.named_parameters()}
+    buffers = {n: b for n, b in model.named_buffers() if n in params}
+    found = {name: tuple(p.shape) for name, p in [*model.named_parameters(), *buffers.items()]}
     wanted = {name: tuple(p.shape) for name, p in params.items()}
     if found != wanted:
         odd = sorted(n for n in {*found, *wanted} if found.get(n) != wanted.get(n))

@@ -18,6 +18,7 @@ from unstale.inversion import InputSpec, Surrogate
 from unstale.methods import Compensator, Method
 from unstale.methods.absence import stood_in_for
 from unstale.methods.aggregate import Aggregator
+from unstale.methods.base import trains_model
 from unstale.methods.conversion.prefit import FitJob, fit_job_of, surrogates_of
 from unstale.params import Params, clone, params_of
 from unstale.privacy.storage import WITHOUT_MEMORY, Storage
@@ -32,6 +33,7 @@ from unstale.server.report import Report
 from unstale.server.saved_parts import check_fits, readers, settings_of, settings_tree, update_tree
 from unstale.server.settings import ServerSettings, chosen_method
 from unstale.server.step import ServerState, initial_state, step
+from unstale.training.client import statistics_of
 from unstale.training.local import LocalSpec
 from unstale.training.model_checks import check_model
 from unstale.updates import Key, Receipt, ServerView, TrainingTools, Update
@@ -100,7 +102,7 @@ class Server:
             int(seed),
             storage or Storage(),
         )
-        self._begin(model, settings, params_of(model))
+        self._begin(model, settings, None)
 
     @classmethod
     def from_settings(
@@ -114,18 +116,28 @@ class Server:
             params: Initial weights to use instead of the model's.
         """
         server = cls.__new__(cls)
-        server._begin(model, settings, params_of(model) if params is None else clone(params))
+        server._begin(model, settings, params)
         return server
 
-    def _begin(self, model: nn.Module, settings: ServerSettings, params: Params) -> None:
-        check_model(model)
-        self._assemble(model, settings, initial_state(params, settings.chosen))
+    def _begin(self, model: nn.Module, settings: ServerSettings, given: Params | None) -> None:
+        method = settings.chosen
+        check_model(model, stateful=not trains_model(method.compensator))
+        statistics = statistics_of(model) if settings.local.buffers == "averaged" else {}
+        params = {**params_of(model), **statistics} if given is None else clone(given)
+        state = initial_state(params, method)
+        self._assemble(model, settings, state, frozenset(statistics))
         self._history.advance(0, params, None)
 
     def _assemble(
-        self, model: nn.Module | None, settings: ServerSettings, state: ServerState
+        self,
+        model: nn.Module | None,
+        settings: ServerSettings,
+        state: ServerState,
+        statistics: frozenset[str],
     ) -> None:
         self.model = model
+        self.statistics = statistics
+        """Names in `params` that are no weights but running statistics, which are averaged."""
         self.settings = settings
         self.method = settings.chosen
         self._state = state
@@ -238,8 +250,12 @@ class Server:
     def check(self, update: Update) -> Receipt:
         """Check an update without accepting it, for engines that log it before `submit`."""
         with self._lock:
-            found = check_update(update, self._state.params, self.version, self.limits)
+            found = self._fault(update)
             return found or Receipt(True)
+
+    def _fault(self, update: Update) -> Receipt | None:
+        """Return why an update cannot be accepted, or None."""
+        return check_update(update, self._state.params, self.version, self.limits, self.statistics)
 
     def submit(self, update: Update, *, checked: bool = False) -> Receipt:
         """Check an update and, if it is valid, accept it for the next step.
@@ -255,7 +271,7 @@ class Server:
         with self._lock:
             receipt = None
             if not checked:
-                receipt = check_update(update, self._state.params, self.version, self.limits)
+                receipt = self._fault(update)
             if receipt is None and self._tickets.has_answered(
                 update.client_id, update.base_version
             ):
@@ -322,6 +338,7 @@ class Server:
                 ),
                 absent=absent,
                 clients=self._clients.latencies(self.version, self._tickets.oldest()),
+                statistics=self.statistics,
             )
             # First what can fail (a full disk), so that the step can be repeated after an error.
             needed = self._tickets.outstanding() | self._awaiting.versions(without=ready)
@@ -370,6 +387,7 @@ class Server:
             "params": dict(self._state.params),
             "compensator": self._state.compensator if keeps else self.method.compensator.init(),
             "aggregator": self._state.aggregator,
+            "statistics": sorted(self.statistics),
             **settings_tree(self.settings),
             "tickets": self._tickets.to_json(),
             "clients": self._clients.to_json(),
@@ -439,7 +457,7 @@ class Server:
         names = ("version", "params", "compensator", "aggregator")
         state = ServerState(*(tree[name] for name in names))
         if model is not None:
-            check_model(model)
+            check_model(model, stateful=not trains_model(settings.chosen.compensator))
             check_fits(model, state.params)
         if tree.get("storage", {}).get("checkpoints") == WITHOUT_MEMORY:
             logger.warning(
@@ -448,7 +466,7 @@ class Server:
                 settings.chosen.name,
             )
         server = cls.__new__(cls)
-        server._assemble(model, settings, state)
+        server._assemble(model, settings, state, frozenset(tree.get("statistics", ())))
         device = next(iter(state.params.values())).device
         for version in sorted(versions):
             params = versions[version]()

@@ -15,6 +15,7 @@ import torch
 from unstale.methods import Method
 from unstale.params import Params, add, flatten
 from unstale.server.report import Report
+from unstale.training.client import averaged_statistics, trained_statistics, without
 from unstale.training.local import LocalSpec
 from unstale.updates import Note, ServerView, State, TrainingTools, Update
 
@@ -54,6 +55,7 @@ def step(
     tools: TrainingTools | None = None,
     absent: Iterable[str] = (),
     clients: Mapping[str, float] | None = None,
+    statistics: Iterable[str] = (),
 ) -> StepResult:
     """Compensate and aggregate the updates of one round.
 
@@ -70,6 +72,8 @@ def step(
             update has arrived is not absent, so at most one of the two is used.
         clients: All clients that the engine has registered, with the latency of each in
             versions; for methods that make tiers of them.
+        statistics: Names among the weights that are running statistics. No method sees them;
+            they are averaged over the updates that are used, by their weights.
 
     Returns:
         The new state, whose version is one higher, and the report. The weights stay the same
@@ -77,12 +81,14 @@ def step(
     """
     began = time.perf_counter()
     # 1. Sort, so that the order of arrival does not change the result, not even its last bits.
-    ordered = sorted(arrivals, key=lambda update: update.key)
+    came = sorted(arrivals, key=lambda update: update.key)
+    tracked = frozenset(statistics)
+    weights, ordered, weights_of = _weights_only(state.params, came, history, tracked)
     missing = {*absent} - {update.client_id for update in ordered}
     view = ServerView(
         state.version,
-        state.params,
-        history,
+        weights,
+        weights_of,
         local,
         rng,
         frozenset(kept_versions),
@@ -99,10 +105,11 @@ def step(
     # 4. Make the new state.
     params, changed = state.params, False
     if combined.delta is not None:
-        moved = add(state.params, combined.delta)
+        moved = add(weights, combined.delta)
         changed = bool(torch.isfinite(flatten(moved)).all())
         if changed:
-            params = moved
+            averaged = _averaged(state, came, updates, history, tracked) if tracked else {}
+            params = {**moved, **averaged}
         else:
             notes.append(Note("discarded", "", state.version, {"reason": "not finite"}))
     after = ServerState(state.version + 1, params, outcome.state, combined.state)
@@ -116,6 +123,43 @@ def step(
         seconds=time.perf_counter() - began,
     )
     return StepResult(after, report)
+
+
+def _weights_only(
+    params: Params,
+    arrivals: list[Update],
+    history: Callable[[int], Params | None],
+    statistics: frozenset[str],
+) -> tuple[Params, list[Update], Callable[[int], Params | None]]:
+    """Return weights, updates and history without running statistics, if there are any."""
+    if not statistics:
+        return params, arrivals, history
+
+    def weights_of(version: int) -> Params | None:
+        kept = history(version)
+        return None if kept is None else without(kept, statistics)
+
+    updates = [dataclasses.replace(u, delta=without(u.delta, statistics)) for u in arrivals]
+    return without(params, statistics), updates, weights_of
+
+
+def _averaged(
+    state: ServerState,
+    arrivals: Sequence[Update],
+    used: Sequence[Update],
+    history: Callable[[int], Params | None],
+    statistics: frozenset[str],
+) -> dict[str, torch.Tensor]:
+    """Return the mean of the running statistics of the clients whose updates were used."""
+    weight_of = {u.key: u.num_examples * u.weight for u in used if not u.stand_in}
+    sent: list[tuple[Params, float]] = []
+    for update in arrivals:
+        is_fresh = update.base_version == state.version
+        base = state.params if is_fresh else history(update.base_version)
+        if base is not None and update.key in weight_of:
+            values = trained_statistics(base, update.delta, statistics)
+            sent.append((values, weight_of[update.key]))
+    return averaged_statistics({name: state.params[name] for name in sorted(statistics)}, sent)
 
 
 def _only_finite(

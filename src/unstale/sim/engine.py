@@ -10,13 +10,15 @@ many clients work on it.
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from unstale.errors import ConfigError
+from unstale.methods.base import trains_model
 from unstale.params import Params
 from unstale.privacy import Protection, protect
 from unstale.run_folder import Round
@@ -26,8 +28,11 @@ from unstale.server.checkpoint import ReadParams
 from unstale.server.history import VersionStore
 from unstale.sim import oracle
 from unstale.sim.evaluate import Scores, evaluate
+from unstale.sim.local_statistics import LocalStatistics
 from unstale.sim.scenario import Scenario
 from unstale.sim.training import Work, train_cohort
+from unstale.training.client import without
+from unstale.training.local import LocalSpec
 from unstale.training.losses import resolve_loss
 from unstale.updates import Update
 
@@ -56,6 +61,8 @@ class Simulation:
         evaluate_every: Rounds between evaluations; the last round is up to the caller.
         batched: Train a cohort stacked or in a loop; by device when None.
         device: Where clients train and models are evaluated.
+        recipes: Clients that train by another recipe than the server assumes, for tests of what
+            the server notices; all others train by the server's.
         protection: What every client does to its update before it sends it; nothing when None.
     """
 
@@ -71,6 +78,7 @@ class Simulation:
         evaluate_every: int = 1,
         batched: bool | None = None,
         device: torch.device | str = "cpu",
+        recipes: Mapping[int, LocalSpec] | None = None,
         protection: Protection | None = None,
     ) -> None:
         self.server = server
@@ -82,7 +90,13 @@ class Simulation:
         self.evaluate_every = evaluate_every
         self.batched = batched
         self.device = torch.device(device)
+        self.recipes = dict(recipes or {})
         self.protection = protection or Protection()
+        if self.protection.enabled and server.statistics:
+            raise ConfigError(
+                "Clients that protect their updates should keep running statistics to themselves. "
+                'Found local.buffers = "averaged" and a model with BatchNorm. Set it to "local".'
+            )
         data = scenario.data
         self._x, self._y = data.x_train.to(self.device), data.y_train.to(self.device)
         self._x_test, self._y_test = data.x_test.to(self.device), data.y_test.to(self.device)
@@ -93,6 +107,9 @@ class Simulation:
         # cap has dropped is still on the devices that work on it.
         spec = server.settings.history
         self._models = VersionStore(spec.memory_bytes, spec.folder)
+        # A model that only clients train may have BatchNorm and dropout.
+        self._as_it_comes = not trains_model(server.method.compensator)
+        self._statistics = LocalStatistics.of(model, server.local)
         # What attackers trained first, for those that send it again; by client.
         self._first: dict[int, Params] = {}
         self._register_clients()
@@ -140,7 +157,8 @@ class Simulation:
         if self.protection.is_private:
             line = dataclasses.replace(line, most_sent=max(self._sent.values(), default=0))
         if self.with_oracle:
-            judged = oracle.errors(truth, oracle.deltas(updates), report.updates)
+            sent = oracle.deltas(updates, without=self.server.statistics)
+            judged = oracle.errors(truth, sent, report.updates)
             names = [
                 u.client_id
                 for u in report.updates
@@ -170,7 +188,16 @@ class Simulation:
         params = self._current()
         loss = resolve_loss(self.server.local.loss)
         classes = self.scenario.data.num_classes
-        return evaluate(self.model, params, x, y, classes, self.affected, loss)
+        return evaluate(
+            self.model,
+            self._statistics.added_to(params),
+            x,
+            y,
+            classes,
+            self.affected,
+            loss,
+            eval_mode=self._as_it_comes,
+        )
 
     def _register_clients(self) -> None:
         """Tell the server of all clients and how late they are, as if it had measured that."""
@@ -205,18 +232,29 @@ class Simulation:
         return {self.scenario.name(client): client for client in drawn.absent}
 
     def _train(self, jobs: Sequence[Job]) -> list[Update]:
+        clients = [job.client for job in jobs]
         work = [self._work(job.client, job.version, self._model_of(job)) for job in jobs]
-        deltas = train_cohort(self.model, work, self.server.local, batched=self.batched)
-        self._sent.update(job.client for job in jobs)
-        return [
-            Update(
-                self.scenario.name(job.client),
-                job.version,
-                self._leaving(job, delta),
-                len(part.x),
-            )
-            for job, part, delta in zip(jobs, work, deltas, strict=True)
-        ]
+        deltas = self._trained(clients, work)
+        self._sent.update(clients)
+        updates = []
+        for job, part, delta in zip(jobs, work, deltas, strict=True):
+            sent = self._statistics.kept(job.client, part.params, delta, len(part.x))
+            sent = self._leaving(job, dict(sent))
+            updates.append(Update(self.scenario.name(job.client), job.version, sent, len(part.x)))
+        return updates
+
+    def _trained(self, clients: Sequence[int], work: Sequence[Work]) -> list[dict[str, Tensor]]:
+        """Train clients by their recipes: the server's, except for those that have another."""
+        by_recipe: dict[LocalSpec, list[int]] = {}
+        for i, client in enumerate(clients):
+            by_recipe.setdefault(self.recipes.get(client, self.server.local), []).append(i)
+        deltas: list[dict[str, Tensor]] = [{} for _ in work]
+        for spec, members in by_recipe.items():
+            group = [work[i] for i in members]
+            trained = train_cohort(self.model, group, spec, batched=self.batched)
+            for i, delta in zip(members, trained, strict=True):
+                deltas[i] = delta
+        return deltas
 
     def _leaving(self, job: Job, delta: dict[str, Tensor]) -> Params:
         """Return what a client sends of what it has trained.
@@ -251,11 +289,14 @@ class Simulation:
         self, clients: Sequence[int], now: int, params: Params
     ) -> list[dict[str, Tensor]]:
         work = [self._work(client, now, params) for client in clients]
-        return train_cohort(self.model, work, self.server.local, batched=self.batched)
+        tracked = {*self.server.statistics, *self._statistics.names}
+        deltas = self._trained(clients, work)
+        return [dict(without(delta, tracked)) for delta in deltas]
 
     def _work(self, client: int, round: int, params: Params) -> Work:
         index = self.scenario.examples(client, round).to(self.device)
         shuffle = generator(self.scenario.seed, "batches", client, round)
+        params = self._statistics.added_to(params, client)
         return Work(params, self._x[index], self._y[index], shuffle)
 
     def _model_of(self, job: Job) -> Params:
@@ -284,6 +325,7 @@ class Simulation:
             "jobs": [[job.due, job.client, job.version] for job in self._jobs],
             "lost": [[job.due, job.client, job.version] for job in self._lost],
             "server_versions": sorted(versions),
+            "statistics": self._statistics.to_tree(),
             **({"first": self._saved_first()} if self._first else {}),
             "sent": [[client, self._sent[client]] for client in sorted(self._sent)],
         }
@@ -305,6 +347,7 @@ class Simulation:
         self._register_clients()
         self._jobs = [Job(*job) for job in engine["jobs"]]
         self._lost = [Job(*job) for job in engine["lost"]]
+        self._statistics.restore(engine.get("statistics", {}))
         self._first = {
             int(client): {name: p.to(self.device) for name, p in delta.items()}
             for client, delta in engine.get("first", {}).items()

@@ -1,6 +1,7 @@
 """How good a global model is: overall, per class, and on the affected classes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -37,14 +38,29 @@ def evaluate(
     num_classes: int,
     affected: Sequence[int],
     loss_fn: Loss,
+    *,
+    eval_mode: bool = False,
 ) -> Scores:
-    """Return the scores of `params` on a test set."""
-    buffers = dict(model.named_buffers())
+    """Return the scores of `params`, running statistics among them, on a test set.
+
+    Args:
+        model: The structure.
+        params: The weights, and running statistics if there are any, by name.
+        x: Inputs.
+        y: Class indices.
+        num_classes: Number of classes.
+        affected: The classes whose accuracy is reported beside.
+        loss_fn: The loss.
+        eval_mode: Whether the model is put into eval mode, as BatchNorm and dropout need it.
+            Without, it is left alone, since another thread may be training it.
+    """
+    values = {**dict(model.named_buffers()), **params}
     hits = torch.zeros(num_classes, dtype=torch.float64, device=y.device)
     total_loss = torch.zeros((), dtype=torch.float64, device=y.device)
     for start in range(0, len(y), CHUNK):
         xs, ys = x[start : start + CHUNK], y[start : start + CHUNK]
-        outputs = functional_call(model, {**params, **buffers}, (fast_layout(xs),))
+        with evaluating(model) if eval_mode else nullcontext():
+            outputs = functional_call(model, values, (fast_layout(xs),))
         right = (outputs.argmax(-1) == ys).double()
         hits.index_add_(0, ys, right)
         total_loss += loss_fn(outputs, ys).double() * len(ys)
@@ -61,3 +77,15 @@ def evaluate(
         ),
         loss=loss if torch.isfinite(torch.tensor(loss)) else None,
     )
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Put a model into eval mode within this block, and each of its layers back after it."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True

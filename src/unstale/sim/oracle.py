@@ -5,7 +5,7 @@ under `oracle/...` to judge methods by.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from statistics import fmean
 
 from torch import Tensor
@@ -68,9 +68,14 @@ def stand_in_error(truth: Mapping[str, Params], used: Sequence[Update]) -> dict[
     }
 
 
-def deltas(updates: Sequence[Update]) -> dict[Key, dict[str, Tensor]]:
-    """Return updates' deltas by key."""
-    return {(u.client_id, u.base_version): dict(u.delta) for u in updates}
+def deltas(
+    updates: Sequence[Update], *, without: Collection[str] = ()
+) -> dict[Key, dict[str, Tensor]]:
+    """Return updates' deltas by key, without running statistics (`without`, by name)."""
+    return {
+        (u.client_id, u.base_version): {n: p for n, p in u.delta.items() if n not in without}
+        for u in updates
+    }
 
 
 def _mean(values: Iterable[float]) -> float | None:

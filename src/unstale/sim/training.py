@@ -8,13 +8,18 @@ as one, from a CUDA graph where the same shape of cohort comes up again.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
+from unstale.errors import ModelError
 from unstale.params import Params
+from unstale.training.client import client_update
 from unstale.training.cuda_graphs import GraphCache
-from unstale.training.local import LocalSpec, local_update
+from unstale.training.local import LocalSpec, fast_layout
+from unstale.training.model_checks import SideEffectGuard, model_faults
 from unstale.training.vectorised import StackedClients, StackedTraining, shuffled_batches
 
 # Longer trainings are not recorded: the graph would take more memory than it saves time.
@@ -23,6 +28,8 @@ MAX_CAPTURED_STEPS = 400
 # (LeNet, ten clients, H200: 450 samples 21 ms by vmap, 12 ms side by side; 100: 7.1, 4.9).
 WORTH_A_STREAM = 100
 GRAPHS = GraphCache(kept_per_model=8)
+# Whether a model is a function of its weights, by the training modes of its layers.
+_PURE: WeakKeyDictionary[nn.Module, dict[tuple[bool, ...], bool]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,12 +51,16 @@ def train_cohort(
         model: The structure that all clients train.
         work: What each client trains; weights may differ from client to client.
         spec: The recipe.
-        batched: Stack clients of equal size (True) or loop (False); by device when None.
+        batched: Stack clients of equal size (True) or loop (False); by device when None. Models
+            with BatchNorm or dropout are trained in a loop.
+
+    Returns:
+        The change of weights and, where `Work.params` has them, of running statistics.
     """
     if batched is None:
         batched = bool(work) and work[0].x.is_cuda
-    if not batched:
-        return [local_update(model, w.params, w.x, w.y, spec, w.generator) for w in work]
+    if not work or not batched or not is_pure(model, work[0]):
+        return [client_update(model, w.params, w.x, w.y, spec, w.generator) for w in work]
     deltas: list[dict[str, Tensor]] = [{} for _ in work]
     by_size = sorted(range(len(work)), key=lambda i: len(work[i].x))
     for _, group in groupby(by_size, key=lambda i: len(work[i].x)):
@@ -59,6 +70,30 @@ def train_cohort(
         ):
             deltas[i] = delta
     return deltas
+
+
+def is_pure(model: nn.Module, work: Work) -> bool:
+    """Return whether a model is a function of its weights, as stacked training needs it.
+
+    The first time it is tried on two samples, for layers that cannot be known by their types.
+    """
+    modes = tuple(module.training for module in model.modules())
+    known = _PURE.setdefault(model, {})
+    if modes not in known:
+        known[modes] = not model_faults(model) and _passes(model, work)
+    return known[modes]
+
+
+def _passes(model: nn.Module, work: Work) -> bool:
+    guard = SideEffectGuard(model)
+    values = {**guard.buffers, **work.params}
+    devices = [work.x.device] if work.x.is_cuda else []
+    try:
+        with torch.random.fork_rng(devices), torch.no_grad(), guard:
+            functional_call(model, values, (fast_layout(work.x[:2]),))
+    except ModelError:
+        return False
+    return True
 
 
 def train_stacked(

@@ -61,9 +61,34 @@ def local_update(
         >>> sorted(local_update(model, start, x, y, LocalSpec(lr=0.1, epochs=3)))
         ['bias', 'weight']
     """
-    _check_data(x, y)
-    names = trainable_names(model)
-    guard = SideEffectGuard(model)
+    check_data(x, y)
+    return guarded_update(model, params, x, y, spec, generator, SideEffectGuard(model))
+
+
+def guarded_update(
+    model: nn.Module,
+    params: Params,
+    x: Tensor,
+    y: Tensor,
+    spec: LocalSpec,
+    generator: torch.Generator | None,
+    guard: SideEffectGuard,
+    *,
+    stateful: bool = False,
+) -> dict[str, Tensor]:
+    """Train as `local_update`, with the buffers of a guard, which says what may change.
+
+    Args:
+        model: As in `local_update`.
+        params: As in `local_update`.
+        x: As in `local_update`.
+        y: As in `local_update`.
+        spec: As in `local_update`.
+        generator: As in `local_update`.
+        guard: Has the buffers, and watches the first step.
+        stateful: Whether the model may have running statistics and dropout.
+    """
+    names = trainable_names(model, stateful=stateful)
     inputs = [x, y, *params.values()]
     keep_graph = torch.is_grad_enabled() and any(t.requires_grad for t in inputs)
     loss_fn = resolve_loss(spec.loss)
@@ -180,7 +205,8 @@ def fast_layout(x: Tensor) -> Tensor:
     return x
 
 
-def _check_data(x: Tensor, y: Tensor) -> None:
+def check_data(x: Tensor, y: Tensor) -> None:
+    """Raise ConfigError unless inputs and labels belong together."""
     if len(x) == 0 or len(x) != len(y):
         raise ConfigError(
             "local_update: `x` and `y` should hold the same number of examples, at least one. "

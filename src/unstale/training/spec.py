@@ -11,6 +11,8 @@ from unstale.errors import ConfigError
 from unstale.training.losses import Loss, resolve_loss
 from unstale.training.optimizers import optimizer_of
 
+BUFFERS = ("averaged", "local")
+
 
 @dataclass(frozen=True, slots=True)
 class LocalSpec:
@@ -45,6 +47,9 @@ class LocalSpec:
     """FedProx's μ: adds μ/2·‖w − w_start‖² to the loss."""
     loss: str | Loss = "cross_entropy"
     """A loss by name, or a function of (outputs, targets) that returns a scalar mean."""
+    buffers: str = "averaged"
+    """What becomes of running statistics (BatchNorm's): `averaged`, they are sent along and
+    averaged as FedAvg does; or `local`, each client keeps its own."""
 
     def __post_init__(self) -> None:
         def require(holds: bool, rule: str, found: object) -> None:
@@ -77,6 +82,7 @@ class LocalSpec:
             "`betas` should be two numbers in [0, 1)",
             self.betas,
         )
+        require(self.buffers in BUFFERS, f"`buffers` should be one of {BUFFERS}", self.buffers)
         optimizer_of(self.optimizer)  # an unknown name is an error here, not at the first client
         resolve_loss(self.loss)
         require(

@@ -8,6 +8,7 @@ from unstale.cli import progress as module
 from unstale.cli.progress import LiveProgress
 from unstale.experiment import load_experiment
 from unstale.run_folder import Round
+from unstale.run_folder.schema import OtherRecipe
 
 CONFIG = load_experiment(
     "quickstart", seeds=[0, 1], overrides=["rounds=4", 'methods=["no_delay", "weighted"]']
@@ -100,3 +101,12 @@ def test_a_run_that_tunes_begins_twice(terminal):
         last = text[text.rindex("method") :]
         assert "memory" not in last
         assert "1/4" in last
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_another_recipe_is_said_at_once(terminal):
+    found = OtherRecipe("client-7", "slower", 0.9)
+    lines = [("weighted", 0, record(1)), ("weighted", 0, Round(2, other_recipes=(found,)))]
+    text = " ".join(show(terminal, lines).split())
+    assert text.count("WARNING: weighted seed 0 round 2: A client should train by") == 1
+    assert "client-7 look like training that goes about a third as far" in text

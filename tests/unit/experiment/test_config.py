@@ -292,3 +292,15 @@ def test_a_group_that_can_be_off_also_takes_a_bool(table, group):
 def test_a_group_that_is_always_on_takes_none(table, group):
     with pytest.raises(ConfigError, match=rf"methods\[0\].{group}\] should be a table.*False"):
         parse({**table, "methods": [{"name": "convert", group: False}]})
+
+
+def test_clients_with_another_recipe(table):
+    table = {**table, "local": {"lr": 0.1, "epochs": 5}}
+    config = parse({**table, "other_local": {"clients": [0, 2], "lr": 0.3, "steps": 7}})
+    assert config.local.lr == 0.1
+    assert config.other_local.clients == (0, 2)
+    assert (config.other_local.local.lr, config.other_local.local.num_steps(10)) == (0.3, 7)
+    assert parse(config.to_json()) == config
+    assert parse(table).other_local is None
+    with pytest.raises(ConfigError, match="other_local"):
+        parse({**table, "other_local": {"lrate": 0.3}})

@@ -48,7 +48,7 @@ def test_what_is_written_can_be_read_back(tmp_path):
         *("conversions/count", "conversions/iterations", "conversions/loss"),
         *("conversions/fallbacks", "refused/all", "refused/not_finite"),
         *("seconds/round", "seconds/step", "stand_ins/absent", "stand_ins/count"),
-        *("calibration/count", "calibration/probes_fitted"),
+        *("calibration/count", "calibration/probes_fitted", "calibration/other_recipes"),
     }
     for t in (1, 6, 13):
         expected = line(t)

@@ -13,6 +13,7 @@ that no single pixel decides (`jitter`); on small images that did harm, so it is
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -45,6 +46,8 @@ class DreamedInputs:
     References:
         Yin et al., "Dreaming to Distill: Data-free Knowledge Transfer via DeepInversion", 2020.
     """
+
+    trains_model: ClassVar[bool] = True
 
     iterations: int = 200
     """Steps of Adam for each update."""

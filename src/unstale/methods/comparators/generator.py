@@ -17,6 +17,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -54,6 +55,8 @@ class DataFreeGenerator:
         Chen et al., "Data-Free Learning of Student Networks" (DAFL), 2019; Zhu et al.,
         "Data-Free Knowledge Distillation for Heterogeneous Federated Learning" (FedGen), 2021.
     """
+
+    trains_model: ClassVar[bool] = True
 
     iterations: int = 200
     """Steps of Adam for each update, each on new noise."""

@@ -6,6 +6,7 @@ from unstale.methods.conversion.in_groups import InGroups, in_groups
 from unstale.methods.conversion.settings import (
     Budget,
     Calibration,
+    RecipeCheck,
     StandIn,
     Switching,
     Uniqueness,
@@ -20,6 +21,7 @@ __all__ = [
     "ConvertAll",
     "InGroups",
     "OnlyUnique",
+    "RecipeCheck",
     "StandIn",
     "SwitchBack",
     "Switching",

@@ -1,5 +1,6 @@
 """`Convert`, the compensator of the method `convert`."""
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -8,9 +9,11 @@ from unstale.inversion import Inversion
 from unstale.methods.base import Compensator
 from unstale.methods.conversion.convert_all import ConvertAll
 from unstale.methods.conversion.in_groups import InGroups
+from unstale.methods.conversion.recipe_check import check_recipe
 from unstale.methods.conversion.settings import (
     Budget,
     Calibration,
+    RecipeCheck,
     StandIn,
     Switching,
     Uniqueness,
@@ -28,7 +31,11 @@ _GROUPS = {
     "stand_in": StandIn,
     "calibration": Calibration,
     "budget": Budget,
+    "recipe_check": RecipeCheck,
 }
+
+# The part of the state that belongs to the check of the recipe.
+_RECIPES = "recipes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,8 @@ class Convert:
     """How far estimates are trusted."""
     budget: Budget = field(default_factory=Budget)
     """Limits on the time and memory of conversions."""
+    recipe_check: RecipeCheck = field(default_factory=RecipeCheck)
+    """Whether the server checks that clients train by its recipe."""
     warm_start: bool = True
     """Whether the fit to a client's next update starts from its last surrogate."""
     max_growth: float = 10.0
@@ -138,8 +147,15 @@ class Convert:
         yield self.composed, state
 
     def apply(self, updates: Sequence[Update], state: State, view: ServerView) -> Outcome:
-        """Apply the composed compensator."""
-        return self.composed.apply(updates, state, view)
+        """Apply the composed compensator, and check the recipe of some fast clients."""
+        outcome = self.composed.apply(updates, state, view)
+        if not self.recipe_check.enabled or self.group_size:  # of sums nobody is known
+            return outcome
+        book, notes = check_recipe(
+            updates, state.get(_RECIPES), view, self.recipe_check, self.inversion
+        )
+        after = {**outcome.state, _RECIPES: book}
+        return dataclasses.replace(outcome, state=after, notes=(*outcome.notes, *notes))
 
     def watch(self, updates: Sequence[Update], state: State, view: ServerView) -> State:
         """Show updates that pass by to the composed compensator."""

@@ -8,6 +8,7 @@ can be trusted (`calibrating.py`).
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from unstale.errors import ConfigError
 from unstale.executors import WorkerError
@@ -53,6 +54,8 @@ class ConvertAll:
         >>> ConvertAll(Inversion(history=3, sparsity=0)).lookback
         0
     """
+
+    trains_model: ClassVar[bool] = True
 
     inversion: Inversion = field(default_factory=Inversion)
     """How surrogates are fitted."""

@@ -17,7 +17,11 @@ UNKNOWN = ("convert", "keep")
 # estimates as they are.
 PRESETS = {name: {"inversion": changes} for name, changes in INVERSION_PRESETS.items()}
 for _name in ("paper", "paper_dense"):
-    PRESETS[_name] |= {"stand_in": {"enabled": False}, "calibration": {"enabled": False}}
+    PRESETS[_name] |= {
+        "stand_in": {"enabled": False},
+        "calibration": {"enabled": False},
+        "recipe_check": {"enabled": False},
+    }
 # Variants of the inversion that calibration can try: what each of them changes.
 CANDIDATES: dict[str, dict[str, Any]] = {
     "one_update": {"history": 1},
@@ -207,6 +211,28 @@ class Calibration:
             raise ConfigError(
                 f"calibration: `prior_share` should be from 0 to 1. Found {self.prior_share!r}."
             )
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeCheck:
+    """Whether the server checks that fast clients train by its recipe; see `recipe_check.py`.
+
+    A client that does not is reported once, by a warning in the log and in the round's line.
+    Nothing else changes. Each check takes four small fits, less than one conversion.
+
+    Example:
+        >>> RecipeCheck(clients=2).enabled
+        True
+    """
+
+    enabled: bool = True
+    """Whether clients are checked."""
+    clients: int = 4
+    """Maximum number of clients that are checked in a run. Those whose updates are longest or
+    shortest for their round come first."""
+
+    def __post_init__(self) -> None:
+        _require_positive("recipe_check", "clients", self.clients)
 
 
 @dataclass(frozen=True, slots=True)

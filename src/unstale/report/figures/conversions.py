@@ -35,6 +35,7 @@ FATE_OF: Mapping[NoteKind, str | None] = {
     "checked": None,
     "probed": None,
     "calibrated": None,
+    "other_recipe": None,
     "bounded": None,
     "left_out": None,
     "discarded": None,

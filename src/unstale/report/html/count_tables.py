@@ -12,7 +12,7 @@ from unstale.report.records import Method, Run
 MAX_NODES = 30
 MAX_REASONS = 6
 # Notes that say nothing of what became of an update; tables of their own tell of them.
-NO_UPDATES = ("stood_in", "checked", "probed", "calibrated")
+NO_UPDATES = ("stood_in", "checked", "probed", "calibrated", "other_recipe")
 
 
 def node_table(nodes: Sequence[NodeHistory], when: str) -> Table:

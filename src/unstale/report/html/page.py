@@ -30,6 +30,8 @@ from unstale.run_folder.best import NEAR
 from unstale.run_folder.protection_words import spent_in_words
 
 # In the order in which they build on each other.
+MAX_RECIPES = 5
+"""Clients with another recipe that the page names."""
 SCRIPTS = ("chart_base.js", "chart_lines.js", "chart_cells.js", "page.js")
 
 
@@ -52,6 +54,7 @@ def build_page(context: Context) -> str:
             finding=find(run, context.summary),
             facts=_facts(run),
             progress=None if run.finished else _progress(run),
+            other_recipes=_other_recipes(run),
             provisional=context.summary.provisional,
             summary=summary_table(context),
             time_notes=[explain_time(context), explain_saved(context)],
@@ -168,6 +171,20 @@ def _progress(run: Run) -> str:
         more = f"; and {len(going) - 3} more" if len(going) > 3 else ""
         state += f" Under way: {'; '.join(going[:3])}{more}."
     return state
+
+
+def _other_recipes(run: Run) -> list[tuple[str, str]]:
+    """Return what was said of clients with another recipe, once for each method and client."""
+    found = {
+        (method.label, one.client): one.says
+        for method in run.methods
+        for rounds in run.rounds.get(method.label, {}).values()
+        for record in rounds
+        for one in record.other_recipes
+    }
+    told = [(label, said) for (label, _), said in found.items()]
+    more = len(told) - MAX_RECIPES
+    return told[:MAX_RECIPES] + ([(told[0][0], f"{more} more clients.")] if more > 0 else [])
 
 
 def _environment(run: Run) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ from unstale.run_folder.schema.calibration import Calibrated
 from unstale.run_folder.schema.checked import DamageError, VersionError
 from unstale.run_folder.schema.conversions import Converted, FellBack, Measured
 from unstale.run_folder.schema.nodes import Nodes, RefusedReply
+from unstale.run_folder.schema.recipes import OtherRecipe
 from unstale.run_folder.schema.round import SCHEMA, Metric, Round
 from unstale.run_folder.schema.stand_ins import Checked, StoodIn
 
@@ -17,6 +18,7 @@ __all__ = [
     "Measured",
     "Metric",
     "Nodes",
+    "OtherRecipe",
     "RefusedReply",
     "Round",
     "StoodIn",

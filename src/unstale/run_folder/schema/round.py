@@ -18,6 +18,7 @@ from unstale.run_folder.schema.checked import (
 )
 from unstale.run_folder.schema.conversions import Converted, FellBack, Measured, shares
 from unstale.run_folder.schema.nodes import Nodes
+from unstale.run_folder.schema.recipes import OtherRecipe
 from unstale.run_folder.schema.stand_ins import Checked, StoodIn
 
 SCHEMA = 2
@@ -86,6 +87,8 @@ class Round:
     """Earlier estimates that were compared with what came now."""
     calibrated: tuple[Calibrated, ...] = ()
     """What conversions make of earlier updates, compared with true ones that came now."""
+    other_recipes: tuple[OtherRecipe, ...] = ()
+    """Clients that were found to train by another recipe than the server assumes."""
     history: Mapping[str, int] = field(default_factory=dict)
     """Past versions that the server kept: `versions`, `bytes` in memory, how many `on_disk`."""
     awaiting_fit: int | None = None
@@ -164,6 +167,7 @@ class Round:
                 gamma=dict(self.gamma),
                 measured=[one.to_json() for one in self.measured],
                 calibrated=[one.to_json() for one in self.calibrated],
+                other_recipes=[one.to_json() for one in self.other_recipes],
             ),
             **_filled(
                 absent=self.absent,
@@ -221,6 +225,9 @@ class Round:
             measured=tuple(map(Measured.from_json, items(fields.get("measured"), "measured"))),
             calibrated=tuple(
                 map(Calibrated.from_json, items(fields.get("calibrated"), "calibrated"))
+            ),
+            other_recipes=tuple(
+                map(OtherRecipe.from_json, items(fields.get("other_recipes"), "other_recipes"))
             ),
             history=counts(fields.get("history"), "history"),
             awaiting_fit=None

@@ -64,10 +64,11 @@ def test_every_setting_reaches_its_part():
     switching = Switching(window=0.2, disparity="l2", patience=5, keep=3, match_window=0.5)
     assert part.composed == SwitchBack(unique, switching)
     own = {f.name for f in dataclasses.fields(Convert)}
-    assert own - {f.name for f in dataclasses.fields(ConvertAll)} == {"uniqueness", "switching"}
+    wrapping = {"uniqueness", "switching", "recipe_check", "group_size"}
+    assert own - {f.name for f in dataclasses.fields(ConvertAll)} == wrapping
 
 
-CAN_BE_OFF = ("uniqueness", "switching", "stand_in", "calibration")
+CAN_BE_OFF = ("uniqueness", "switching", "stand_in", "calibration", "recipe_check")
 
 
 @pytest.mark.parametrize("name", CAN_BE_OFF)
@@ -137,9 +138,10 @@ def test_a_preset_goes_below_what_is_given():
 def test_the_preset_of_the_paper_stands_in_for_nobody():
     found = us.method("convert", preset="paper").compensator
     assert not found.stand_in.enabled
-    assert found == Convert(preset("paper"), stand_in=False, calibration=False)
+    off = {"stand_in": False, "calibration": False, "recipe_check": False}
+    assert found == Convert(preset("paper"), **off)
     dense = us.method("convert", preset="paper_dense").compensator
-    assert dense == Convert(preset("paper_dense"), stand_in=False, calibration=False) != found
+    assert dense == Convert(preset("paper_dense"), **off) != found
     for others in ("default", "thorough", "no_residual"):
         part = us.method("convert", preset=others).compensator
         assert part == Convert(preset(others))
@@ -238,4 +240,4 @@ def test_a_run_goes_on_bit_by_bit_from_what_was_saved(tmp_path):
     assert notes == again
     assert ("measured", 4) in notes[8], "the truth for version 4 came at version 8"
     assert sum(kind == "converted" for of_round in notes for kind, _ in of_round) == 5
-    assert state.keys() == restored.keys() == {"inner", "clients"}
+    assert state.keys() == restored.keys() == {"inner", "clients", "recipes"}
