@@ -12,7 +12,7 @@ import pytest
 from fake_run import write_fake_run
 from headless import BROWSER, HANGS, SIZES, WHY_SKIPPED, Browser, drawn, overflow
 
-from unstale.report import write_report
+from unstale.report import write_comparison, write_report
 
 pytestmark = [
     pytest.mark.browser,
@@ -314,6 +314,27 @@ def test_an_unfinished_run_is_drawn_and_named(browser: Browser, tmp_path: Path) 
     assert "Unfinished" in browser.value("document.body.innerText")
     assert all(drawn(browser).values())
     assert browser.complaints() == []
+
+
+@pytest.mark.parametrize("size", ["desktop", "dark phone"])
+def test_three_runs_in_one_page(browser: Browser, tmp_path: Path, size: str) -> None:
+    eight = [("no_delay", "unweighted", "weighted"), ("no_delay", "convert", "variant-0")]
+    eight.append(("first_order", "variant-1", "variant-2"))
+    folders = [
+        write_fake_run(tmp_path / f"run-{i}", methods=methods, seeds=(0,))
+        for i, methods in enumerate(eight)
+    ]
+    page = tmp_path / "comparison.html"
+    write_comparison(folders, page)
+    browser.open(page, **SIZES[size])
+    assert drawn(browser) == {"chart-affected_accuracy": 800, "chart-accuracy": 800}
+    strokes = browser.value(
+        "[...document.querySelectorAll('#chart-accuracy .line')]"
+        ".map((line) => getComputedStyle(line).stroke)"
+    )
+    assert len(set(strokes)) == 8
+    assert browser.complaints() == []
+    assert overflow(browser) <= 0
 
 
 def test_a_faulty_page_would_be_noticed(browser: Browser, report: Path, tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ pytestmark = [
 
 ALWAYS = {"seconds", "staleness", "conversions", "fallbacks", "refusals"}
 ALWAYS |= {"fit_curves", "fit_loss", "fit_iterations"}
-# What a page may lack, and the chart that leads it.
+# What a page may lack, and the charts that lead it.
 RUNS = {
-    "whole": ({}, {"affected_accuracy"}),
+    "whole": ({}, {"affected_accuracy", "accuracy"}),
     "under way, nobody says what is affected": ({"affected": False, "reached": 23}, {"accuracy"}),
     "never evaluated": ({"affected": False, "evaluate": False}, set()),
 }

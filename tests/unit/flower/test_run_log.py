@@ -253,7 +253,7 @@ def test_surrogates_of_a_real_server(tmp_path, wanted):
 def test_the_report_of_a_run(tmp_path):
     folder = write_logged_run(tmp_path / "run")
     page = write_report(folder).read_text()
-    assert "With replies up to 5 rounds late, " in page
+    assert "Over rounds 21 to 40, with replies up to 5 rounds late, " in page
     assert "Three fast sites and a slow one" in page
     for key in ("effect", "summary", "nodes", "staleness", "conversions", "fit", "setup"):
         assert f'<section id="{key}">' in page
