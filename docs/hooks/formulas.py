@@ -34,6 +34,7 @@ SIGNS = {
     "infty": "∞",
     "langle": "⟨",
     "le": "≤",
+    "ln": "ln",
     "lVert": "‖",
     "max": "max",
     "min": "min",

@@ -79,10 +79,10 @@ def lines_of(folder):
 
 @pytest.mark.slow
 def test_ten_kills_amid_absences_change_no_line(start, finish, tmp_path, experiment):
-    code, _, err = finish("run", experiment, *ABSENCES, "--out", "undisturbed")
+    code, _, err = finish("run", experiment, *ABSENCES, "--surrogates", "--out", "undisturbed")
     assert code == 0, err
 
-    again = ("run", experiment, *ABSENCES, "--out", "killed", "--resume")
+    again = ("run", experiment, *ABSENCES, "--surrogates", "--out", "killed", "--resume")
     draw, done, kills, step, slack = random.Random(1117), 0, 10, 13, 6
     assert kills * (step + slack) < 100 * 2
     for _ in range(kills):

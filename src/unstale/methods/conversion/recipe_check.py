@@ -7,7 +7,7 @@ the recipe as it is, and one each by recipes of a third and of three times the l
 by the other optimizer. The client's next fresh updates show which of them predicts best. The score
 of another recipe r against the assumed one s is
 
-$$ \ln\frac{L_s}{L_r} + \frac1m \sum_{i=1}^{m} \ln\frac{E_s(i)}{E_r(i)}, $$
+$$ \ln\frac{L_s}{L_r} + \frac{1}{m} \sum_{i=1}^{m} \ln\frac{E_s(i)}{E_r(i)}, $$
 
 where L is the loss of the fit and E(i) the relative error of the i-th prediction. Above
 `MIN_SCORE` the client is reported, with the recipe of the largest score.
