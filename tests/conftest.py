@@ -1,12 +1,11 @@
 """Shared by all tests: which ones run, their processes' end, and a generator of their own."""
 
-import sys
-
 import hypothesis
 import pytest
 import torch
 
 from marked_processes import watch_this_process
+from unstale.methods.conversion import recipe_check
 
 # Its limit on the time of an example would depend on how busy the machine is.
 hypothesis.settings.register_profile("unstale", deadline=None)
@@ -42,9 +41,8 @@ def pytest_collection_modifyitems(config, items):
 @pytest.fixture(autouse=True)
 def _cheap_recipe_checks(monkeypatch):
     """Let `convert` check recipes with fits of one iteration; tests of the check set their own."""
-    if (module := sys.modules.get("unstale.methods.conversion.recipe_check")) is not None:
-        monkeypatch.setitem(module._SMALL, "iterations", 1)
-        monkeypatch.setattr(module, "MIN_SCORE", float("inf"))
+    monkeypatch.setitem(recipe_check._SMALL, "iterations", 1)
+    monkeypatch.setattr(recipe_check, "MIN_SCORE", float("inf"))
 
 
 @pytest.fixture(autouse=True)
