@@ -104,7 +104,10 @@ def singles(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
         whole.x_test[:2000].to(device), whole.y_test[:2000].to(device), seed
     )
     path = lpips_of(arguments)
-    classifier = trained_classifier(model, *lessons, steps=arguments.classifier, seed=seed)
+    pupil = model
+    if arguments.judge:
+        pupil = model_for(config_of(arguments.judge), whole, seed, arguments.data)[0].to(device)
+    classifier = trained_classifier(pupil, *lessons, steps=arguments.classifier, seed=seed)
     judge = Judge(inputs, candidates, classifier, Lpips(path, device) if path else None)
     own = Match(tuple(range(len(x))), tuple(range(len(x))))
     weights = params_of(model)
@@ -119,9 +122,9 @@ def singles(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
     pictures = {"original": pixels(x, inputs), NOISE: pixels(known[NOISE], inputs)}
     for attack in ATTACKS:
         found[attack] = dict(base)
-        for name, protection in PROTECTIONS.items():
+        for name in arguments.protections:
             recovered, labels = recover_singles(
-                attack, model, weights, x, y, inputs=inputs, protection=protection,
+                attack, model, weights, x, y, inputs=inputs, protection=PROTECTIONS[name],
                 iterations=arguments.iterations, at_once=arguments.at_once, seed=seed,
             )  # fmt: skip
             row = plain(judge.measure(recovered, x, y, pairs=own))
@@ -156,6 +159,7 @@ def clients(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
             config_of(arguments.set, *changes),
             plan=plan,
             attacked=arguments.attacked,
+            clients=arguments.clients,
             lpips=lpips_of(arguments),
             device=arguments.device,
             data_root=arguments.data,
@@ -185,6 +189,12 @@ def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
     def numbers(text: str) -> list[int]:
         return [int(word) for word in text.split(",")]
 
+    def protections(text: str) -> list[str]:
+        found = [word.strip() for word in text.split(",")]
+        if wrong := set(found) - set(PROTECTIONS):
+            raise argparse.ArgumentTypeError(f"{sorted(wrong)} are none of {list(PROTECTIONS)}")
+        return found
+
     parser.add_argument("--smoke", action="store_true", help="digits in seconds, few iterations")
     parser.add_argument("--set", default="digits", choices=sorted(SETS))
     parser.add_argument("--data", help="the data folder")
@@ -195,6 +205,10 @@ def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--iterations", type=int, default=2000, help="on single samples")
     parser.add_argument("--client-iterations", type=int, default=500, help="on clients' updates")
     parser.add_argument("--fit-iterations", type=int, help="of conversion; else its default")
+    parser.add_argument(
+        "--protections", type=protections, default=list(PROTECTIONS), help="of single samples"
+    )
+    parser.add_argument("--judge", choices=sorted(SETS), help="whose model is the classifier")
     parser.add_argument("--at-once", type=int, default=16, help="single samples in one batch")
     parser.add_argument("--classifier", type=int, default=2000, help="steps of its training")
     parser.add_argument("--sizes", type=numbers, default=[1, 4, 16, 64, 450], help="of clients")
@@ -202,6 +216,7 @@ def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--updates", type=int, default=5, help="conversions of each client")
     parser.add_argument("--begin", type=int, default=10, help="version of the first update")
     parser.add_argument("--attacked", type=int, default=3, help="clients of each size")
+    parser.add_argument("--clients", type=int, default=20, help="that train the model")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path)
     words = sys.argv[1:] if words is None else words

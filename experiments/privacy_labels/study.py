@@ -86,7 +86,8 @@ def measured(arguments: argparse.Namespace, seed: int, epochs: int) -> list[dict
     for size in arguments.sizes:
         victims = [Client(c.x[:size], c.y[:size]) for c in clients[: arguments.attacked]]
         scale = step_size(config.local, size) or config.local.lr
-        for name, (sparsity, variance) in PROTECTIONS.items():
+        for name in arguments.protections:
+            sparsity, variance = PROTECTIONS[name]
             protection = Protection(sparsity=sparsity, noise_variance=variance * scale**2)
             sent = [
                 sent_updates(
@@ -156,6 +157,12 @@ def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
     def numbers(text: str) -> list[int]:
         return [int(word) for word in text.split(",")]
 
+    def protections(text: str) -> list[str]:
+        found = [word.strip() for word in text.split(",")]
+        if wrong := set(found) - set(PROTECTIONS):
+            raise argparse.ArgumentTypeError(f"{sorted(wrong)} are none of {list(PROTECTIONS)}")
+        return found
+
     parser.add_argument("--smoke", action="store_true", help="digits in seconds")
     parser.add_argument("--set", default="digits", choices=sorted(SETS))
     parser.add_argument("--data", help="the data folder")
@@ -165,6 +172,7 @@ def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--versions", type=numbers, default=[10, 15, 20], help="that they train")
     parser.add_argument("--clients", type=int, default=20, help="that train the model")
     parser.add_argument("--attacked", type=int, default=8, help="of them")
+    parser.add_argument("--protections", type=protections, default=list(PROTECTIONS))
     parser.add_argument("--iterations", type=int, help="of a first fit; else its default")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path)
