@@ -65,13 +65,11 @@ SETTINGS: dict[str, Setting] = {
     "nothing kept": Setting("server", ("stand_in=false", "warm_start=false")),
     "server 75 %": Setting("server", ("inversion.sparsity=0.75",)),
     "server 95 %": Setting("server", ("inversion.sparsity=0.95",)),
-    "server noise 1e-5": Setting("server", ("inversion.target_noise=1e-5",)),
     "server noise 1e-4": Setting("server", ("inversion.target_noise=1e-4",)),
     "server noise 1e-3": Setting("server", ("inversion.target_noise=1e-3",)),
     "client 75 %": Setting("client", ("protection.sparsity=0.75", "inversion.sparsity=0.75")),
     "client 95 %": Setting("client", ("protection.sparsity=0.95", "inversion.sparsity=0.95")),
     "client 95 %, server not told": Setting("client", ("protection.sparsity=0.95",)),
-    "client noise 1e-5": Setting("client", ("protection.noise_variance=1e-5",)),
     "client noise 1e-4": Setting("client", ("protection.noise_variance=1e-4",)),
     "client noise 1e-3": Setting("client", ("protection.noise_variance=1e-3",)),
     "client 95 % + noise 1e-3": Setting(

@@ -33,7 +33,10 @@ STANDING_IN = "experiments/standing_in/study.py"
 STANDING_IN_TABLES = "experiments/standing_in/tables.py"
 PRIVACY_IMAGES = "experiments/privacy_images/study.py"
 PRIVACY_PICTURES = "experiments/privacy_images/pictures.py"
+PRIVACY_TABLES = "experiments/privacy_images/tables.py"
 PRIVACY_LABELS = "experiments/privacy_labels/study.py"
+PRIVACY_COST = "experiments/privacy_cost/study.py"
+PRIVACY_COST_TABLES = "experiments/privacy_cost/tables.py"
 
 
 @pytest.mark.parametrize(
@@ -51,7 +54,10 @@ PRIVACY_LABELS = "experiments/privacy_labels/study.py"
         STANDING_IN_TABLES,
         PRIVACY_IMAGES,
         PRIVACY_PICTURES,
+        PRIVACY_TABLES,
         PRIVACY_LABELS,
+        PRIVACY_COST,
+        PRIVACY_COST_TABLES,
     ],
 )
 def test_examples_of_scripts_hold(path):

@@ -28,8 +28,9 @@ LIMITS = (
 CHANGE = (
     "What to change: let clients train on more samples in one update, or protect updates on the "
     "client (sparsify, add noise, or clip and noise for differential privacy) and "
-    "audit again with `[protection]` set; keep surrogates out of run folders and checkpoints. "
-    "Sparsifying on the server (inversion.sparsity) hides nothing from the server itself."
+    "audit again with [protection] in the experiment file; keep surrogates out of run folders "
+    "and checkpoints. Sparsifying on the server (inversion.sparsity) hides nothing from the server "
+    "itself."
 )
 
 
