@@ -62,6 +62,7 @@ def _private(multiplier: float) -> Setting:
 
 SETTINGS: dict[str, Setting] = {
     "default": Setting("nobody"),
+    "one update": Setting("server", ("inversion.history=1",)),
     "nothing kept": Setting("server", ("stand_in=false", "warm_start=false")),
     "server 75 %": Setting("server", ("inversion.sparsity=0.75",)),
     "server 95 %": Setting("server", ("inversion.sparsity=0.95",)),

@@ -31,8 +31,12 @@ Seeds = Sequence[dict[str, Any]]
 
 
 def kept() -> Seeds:
-    """Return what all result files hold that are kept."""
-    return read(sorted(RESULTS.glob("seed_*.json")))
+    """Return what all result files hold that are kept, those of one seed together."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in sorted(RESULTS.glob("*_[0-9]*.json")):
+        own = found.setdefault(path.stem.rpartition("_")[2], {})
+        own.update(read([path])[0])
+    return list(found.values())
 
 
 def read(paths: Sequence[Path]) -> Seeds:
