@@ -183,6 +183,17 @@ def before_and_after(setting: str) -> list[float]:
     return [x for m in measures for x in audited("4", m, "surrogate", "default", setting)]
 
 
+def first_and_last() -> list[float]:
+    """Return how many samples of four are found after a client's first update, and after all."""
+    return [x for by in SURROGATES for x in audited("4", "identified", by, "default")]
+
+
+def errors(setting: str) -> list[float]:
+    """Return the error of converted updates under a setting, and that of these as they came."""
+    keys = ("converted_cosine", "stale_cosine")
+    return [x for key in keys for x in runs(key, "convert", setting)]
+
+
 def after_and_before(setting: str) -> list[float]:
     """Return the same pairs the other way round."""
     found, was, auc, before = before_and_after(setting)
@@ -213,15 +224,6 @@ def baselines(measure: str, *sizes: str) -> list[float]:
     """Return the best baseline of a measure, by client size."""
     seeds = kept()
     return [best_baseline(seeds, size, measure) for size in sizes]
-
-
-def told(way: str, size: str, *settings: str) -> list[float]:
-    """Return which share of labels is told: `learned`, `analytic` or `even`."""
-    seeds = kept()
-    return [
-        _there(mean([one[name]["audit"][size]["labels"][way] for one in seeds]))
-        for name in settings
-    ]
 
 
 def written(value: float | None, digits: int) -> str:
