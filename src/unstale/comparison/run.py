@@ -15,6 +15,7 @@ from unstale.experiment.from_python import config_from_python
 if TYPE_CHECKING:
     from unstale.experiment import Progress
     from unstale.experiment.config import EvaluateSpec
+    from unstale.methods import ServerOptimizer
     from unstale.privacy import Protection, Storage
     from unstale.server import HistorySpec, Limits
     from unstale.sim.attackers import Attack
@@ -49,6 +50,7 @@ def simulate(
     limits: "Limits | Table | None" = None,
     protection: "Protection | Table | None" = None,
     storage: "Storage | Table | None" = None,
+    optimizer: "str | ServerOptimizer | Table | None" = None,
     oracle: bool = False,
     threads: int | None = None,
     device: str = "cpu",
@@ -93,6 +95,8 @@ def simulate(
         limits: What updates the server refuses.
         protection: What clients do to their updates before they send them.
         storage: How checkpoints are kept.
+        optimizer: How the server moves the weights by what was aggregated, with every method:
+            `"fedadam"`, `{"name": "fedavgm", "momentum": 0.5}` or `FedAdam(lr=0.05)`.
         oracle: Whether to measure how far used updates are from those without delay.
         threads: CPU threads; torch's own choice if not given.
         device: The torch device to train on.
@@ -139,6 +143,7 @@ def simulate(
         limits=limits,
         protection=protection,
         storage=storage,
+        optimizer=optimizer,
         oracle=oracle,
         threads=threads,
     )

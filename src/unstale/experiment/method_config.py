@@ -148,7 +148,7 @@ def _aggregator(value: object, where: str) -> object:
         return value
     table = dict(checked_table(value, where))
     name = known_name(table.pop("name", None), tuple(AGGREGATORS), f"{where}.name")
-    hints = typing.get_type_hints(AGGREGATORS[name].aggregator)
+    hints = typing.get_type_hints(AGGREGATORS[name].cls)
     then = {"then": _aggregator(table.pop("then"), f"{where}.then")} if "then" in table else {}
     return {"name": name, **_typed_table(table, hints, where), **then}
 

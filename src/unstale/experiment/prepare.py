@@ -38,6 +38,7 @@ def prepare(
         inputs=inputs_of(model, scenario.data),
         seed=scenario.seed,
         storage=config.storage,
+        optimizer=config.optimizer,
     )
     return Simulation(
         server,

@@ -44,6 +44,7 @@ from unstale.flower.session import Session, restored_or_none, restored_server
 from unstale.flower.work import Arrival
 from unstale.methods import Compensator, Method
 from unstale.methods.base import trains_model
+from unstale.methods.server_optimizer_registry import optimizer_tables
 from unstale.server import Server, ServerSettings
 from unstale.training import check_model
 from unstale.training.client import statistics_of
@@ -136,6 +137,7 @@ class Unstale(Strategy):
                 f"{type(delay).__name__}."
             )
         self.method = server.chosen
+        self._optimizer = server.chosen_optimizer
         check_model(model, stateful=not trains_model(self.method.compensator))
         self.settings = server
         self.cohort = cohort
@@ -171,6 +173,7 @@ class Unstale(Strategy):
     def summary(self) -> None:
         """Log the settings."""
         logger.info("Method: %s", self.method.name)
+        logger.info("Server optimizer: %s", self._optimizer)
         logger.info("Rounds close by: %s", self.close_policy)
         logger.info("Nodes: %s", self.cohort)
         logger.info("Folder: %s", self.folder or "none, so nothing can be resumed")
@@ -282,6 +285,7 @@ class Unstale(Strategy):
             "limits": settings.limits,
             "inputs": settings.inputs,
             "storage": settings.storage,
+            **optimizer_tables(self._optimizer),
             "cohort": self.cohort,
             "close": self.close_policy,
             "reply_limits": {**asdict(self.reply_limits), "max_bytes": self._form.max_bytes},

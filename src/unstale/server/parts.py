@@ -12,6 +12,7 @@ from unstale.methods import Method
 from unstale.methods.absence import stood_in_for
 from unstale.methods.base import trains_model
 from unstale.methods.conversion.prefit import FitJob, fit_job_of, surrogates_of
+from unstale.methods.server_optimizers import ServerOptimizer
 from unstale.params import Params
 from unstale.privacy.storage import WITHOUT_MEMORY
 from unstale.seeding import generator
@@ -37,6 +38,8 @@ class ServerParts:
     settings: ServerSettings
     method: Method
     """Of the settings, as one object: made once."""
+    optimizer: ServerOptimizer
+    """Likewise."""
     statistics: frozenset[str]
     """Names in the weights that are running statistics."""
     state: ServerState
@@ -58,6 +61,7 @@ class ServerParts:
             model,
             settings,
             method := settings.chosen,
+            settings.chosen_optimizer,
             statistics,
             state,
             History(settings.history, method.compensator.lookback),
@@ -103,6 +107,7 @@ class ServerParts:
             "params": dict(self.state.params),
             "compensator": self.state.compensator if keeps else self.method.compensator.init(),
             "aggregator": self.state.aggregator,
+            "optimizer_state": self.state.optimizer,
             "statistics": sorted(self.statistics),
             **settings_tree(self.settings),
             "tickets": self.tickets.to_json(),
@@ -125,8 +130,14 @@ class ServerParts:
             CheckpointError: If the model has other parameters.
             ModelError: If the method cannot train the model.
         """
-        names = ("version", "params", "compensator", "aggregator")
-        state = ServerState(*(tree[name] for name in names))
+        state = ServerState(
+            tree["version"],
+            tree["params"],
+            tree["compensator"],
+            tree["aggregator"],
+            # Not in checkpoints from before there were server optimizers.
+            tree.get("optimizer_state", {}),
+        )
         parts = cls.around(state, model, settings, frozenset(tree.get("statistics", ())))
         if model is not None:
             check_model(model, stateful=not trains_model(parts.method.compensator))

@@ -9,6 +9,7 @@ from unstale.executors import Executor
 from unstale.executors.background import Background
 from unstale.inversion import InputSpec, Surrogate
 from unstale.methods import Method
+from unstale.methods.server_optimizers import ServerOptimizer
 from unstale.params import Params, clone
 from unstale.server.checks import Limits
 from unstale.server.parts import ServerParts
@@ -43,6 +44,11 @@ class ServerReading:
     def method(self) -> Method:
         """How updates are compensated and combined."""
         return self._parts.method
+
+    @property
+    def optimizer(self) -> ServerOptimizer:
+        """How the weights move by what was aggregated."""
+        return self._parts.optimizer
 
     @property
     def local(self) -> LocalSpec:

@@ -1,5 +1,6 @@
 """What `Server` writes to disk, and how it comes back."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -8,6 +9,7 @@ from torch import nn
 from unstale.executors import Executor
 from unstale.executors.background import Background
 from unstale.methods import Method
+from unstale.methods.server_optimizers import ServerOptimizer
 from unstale.privacy.storage import Storage
 from unstale.server.checkpoint import Checkpoints, ReadParams
 from unstale.server.parts import ServerParts
@@ -62,6 +64,7 @@ class ServerSaving(ServerReading):
         executor: Executor | None = None,
         background: Background | None = None,
         storage: Storage | None = None,
+        optimizer: str | Mapping[str, Any] | ServerOptimizer | None = None,
     ) -> Self:
         """Restore a server from the newest intact checkpoint of a folder.
 
@@ -77,6 +80,7 @@ class ServerSaving(ServerReading):
                 fit are fitted again; without a background they take part in the next step.
             storage: Where the key is, if the checkpoint is encrypted. As it was saved if not
                 given.
+            optimizer: Needed only if the server optimizer is not a registered one.
 
         Raises:
             CheckpointError: If no checkpoint is intact.
@@ -92,6 +96,7 @@ class ServerSaving(ServerReading):
             executor=executor,
             background=background,
             storage=storage,
+            optimizer=optimizer,
         )
         server = cls.from_tree(tree["server"], versions, model, settings)
         server._checkpoints[path] = checkpoints

@@ -1,7 +1,8 @@
 """`Server`: open work, arrivals, history and checkpoints around the pure step."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import torch
 from torch import nn
@@ -13,6 +14,7 @@ from unstale.inversion import InputSpec
 from unstale.methods import Compensator, Method
 from unstale.methods.aggregate import Aggregator
 from unstale.methods.base import trains_model
+from unstale.methods.server_optimizers import ServerOptimizer
 from unstale.params import Params, clone, params_of
 from unstale.privacy.storage import Storage
 from unstale.seeding import generator
@@ -50,6 +52,8 @@ class Server(ServerSaving):
             to fit them in the step. The caller closes it. Neither is saved in checkpoints.
         seed: Seed of the method's random draws.
         storage: What `save` writes down of single clients, and whether it is encrypted.
+        optimizer: How the weights move by what was aggregated: a server optimizer by name, as a
+            table with `name` and settings, or an object such as `FedAdam(lr=0.05)`.
 
     Example:
         >>> server = Server(nn.Linear(2, 1), method="unweighted")
@@ -78,6 +82,7 @@ class Server(ServerSaving):
         background: Background | None = None,
         seed: int = 0,
         storage: Storage | None = None,
+        optimizer: str | Mapping[str, Any] | ServerOptimizer = "plain",
     ) -> None:
         settings = ServerSettings(
             chosen_method(method, compensator, aggregator),
@@ -89,6 +94,7 @@ class Server(ServerSaving):
             background,
             int(seed),
             storage or Storage(),
+            optimizer,
         )
         super().__init__(_new_parts(model, settings, None))
 
@@ -197,6 +203,7 @@ class Server(ServerSaving):
                 parts.state,
                 arrivals,
                 method=self.method,
+                optimizer=self.optimizer,
                 local=self.local,
                 history=parts.history.get,
                 rng=generator(self.seed, "server", version),
@@ -230,7 +237,7 @@ def _new_parts(model: nn.Module, settings: ServerSettings, given: Params | None)
     check_model(model, stateful=not trains_model(method.compensator))
     statistics = statistics_of(model) if settings.local.buffers == "averaged" else {}
     params = {**params_of(model), **statistics} if given is None else clone(given)
-    state = initial_state(params, method)
+    state = initial_state(params, method, settings.chosen_optimizer)
     parts = ServerParts.around(state, model, settings, frozenset(statistics))
     parts.history.advance(0, params, None)
     return parts

@@ -263,3 +263,44 @@ def test_wrong_arguments(change, error, message, tmp_path):
 def test_wrong_models(model):
     with pytest.raises(ConfigError, match=r"`model` should be an nn\.Module"):
         us.simulate(model, DATA, **SMALL)
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    ["fedavgm", {"name": "fedavgm", "momentum": 0.9}, us.FedAvgM()],
+    ids=["name", "table", "object"],
+)
+def test_a_server_optimizer_in_three_forms(optimizer, tmp_path):
+    found = us.simulate(net, DATA, **SMALL, optimizer=optimizer, out=tmp_path / "moved")
+    assert config_of(found)["optimizer"] == {"name": "fedavgm", "lr": 1.0, "momentum": 0.9}
+    again = us.simulate(net, DATA, **SMALL, optimizer="fedavgm", out=tmp_path / "moved")
+    assert again.table() == found.table(), "the same settings: the run is read"
+    plain = us.simulate(net, DATA, **SMALL, out=tmp_path / "plain")
+    assert final_of(plain) != final_of(found)
+    assert "optimizer" not in config_of(plain)
+
+
+def final_of(found):
+    place = RunFolder(found.folder).checkpoints_path("unweighted", 0)
+    return (place / "final.safetensors").read_bytes()
+
+
+class Half:
+    """A server optimizer of one's own, which goes half as far."""
+
+    def init(self):
+        return {}
+
+    def move(self, params, change, state):
+        from unstale.methods.server_optimizers import Moved
+        from unstale.params import add
+
+        return Moved(add(params, change, 0.5), state)
+
+
+def test_a_server_optimizer_of_ones_own(tmp_path):
+    found = us.simulate(net, DATA, **SMALL, optimizer=Half(), out=tmp_path / "half")
+    assert config_of(found)["optimizer"] == {"name": "given", "is": "Half"}
+    methods = {"unweighted": us.method("unweighted", server_lr=0.5)}
+    wanted = us.simulate(net, DATA, **{**SMALL, "methods": methods}, out=tmp_path / "rate")
+    assert final_of(found) == final_of(wanted)
