@@ -12,6 +12,7 @@ SRC = Path(unstale.__file__).parent
 # Each area may import areas of the rows above it, and itself.
 LAYERS = [
     {"errors", "seeding", "files", "notes"},
+    {"out_places"},
     {"run_folder"},  # below what fills it in: the schema of its lines is everybody's
     {"lazy", "params", "data", "models"},
     {"training", "executors"},

@@ -1,6 +1,5 @@
 """The group of commands, and how errors become one line and an exit code."""
 
-import errno
 import logging
 import sys
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from unstale.cli.report import report
 from unstale.cli.reproduce import reproduce
 from unstale.cli.run import run
 from unstale.errors import ConfigError, UnstaleError
+from unstale.out_places import is_full
 
 FAILED, BAD_USAGE = 1, 2
 
@@ -68,7 +68,7 @@ def describe(error: BaseException) -> str:
         return str(error)
     if isinstance(error, OSError):
         place = f" ({error.filename})" if error.filename else ""
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        if is_full(error):
             return (
                 f"The disk should have room for the run folder. Found it full{place}: "
                 f"{error.strerror}. Free some space and go on with --resume."

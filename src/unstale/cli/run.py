@@ -11,12 +11,12 @@ from types import FrameType
 
 import click
 
-from unstale.cli.options import HELP, plugin_option
+from unstale.cli.options import HELP, OutFolder, plugin_option
 
 
 @click.command(context_settings=HELP)
 @click.argument("experiment", default="quickstart")
-@click.option("--out", type=click.Path(path_type=Path), help="The run folder [runs/NAME-NNN].")
+@click.option("--out", type=OutFolder(), help="The run folder [runs/NAME-NNN].")
 @click.option("--resume", is_flag=True, help="Go on with the latest run (or --out) that stopped.")
 @click.option("--seeds", metavar="0,1,2", help="Instead of the file's seeds.")
 @click.option("--methods", metavar="A,B", help="Only these: labels of the file, or any methods.")
@@ -32,6 +32,7 @@ from unstale.cli.options import HELP, plugin_option
 @click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1, …")
 @click.option("--data", "data_root", metavar="DIR", help="The data root; else UNSTALE_DATA.")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Methods and seeds at once.")
+@click.option("--threads", type=int, help="CPU threads of each job [the file's, else 1].")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary for programs on stdout.")
 @click.option(
     "--surrogates",
@@ -52,6 +53,7 @@ def run(
     device: str,
     data_root: str | None,
     jobs: int,
+    threads: int | None,
     as_json: bool,
     surrogates: bool,
     no_report: bool,
@@ -77,6 +79,8 @@ def run(
         tuning_of,
     )
 
+    if threads is not None:
+        overrides = (*overrides, f"threads={threads}")
     if surrogates:
         overrides = (*overrides, "storage.surrogates=true")
     config = load_experiment(

@@ -98,7 +98,8 @@ def simulate(
         optimizer: How the server moves the weights by what was aggregated, with every method:
             `"fedadam"`, `{"name": "fedavgm", "momentum": 0.5}` or `FedAdam(lr=0.05)`.
         oracle: Whether to measure how far used updates are from those without delay.
-        threads: CPU threads; torch's own choice if not given.
+        threads: CPU threads; 1 if not given, whatever torch is set to. The last bits of results
+            depend on it, and operations of small models are slower with more.
         device: The torch device to train on.
         data_root: The folder of data sets and weights.
         progress: Whether to show progress and the time left on stderr; or an object that is
@@ -147,6 +148,10 @@ def simulate(
         oracle=oracle,
         threads=threads,
     )
+    if out is not None and not str(out):
+        raise ConfigError(
+            "`out` should be a folder. Found an empty text. Name one, or leave it out."
+        )
     folder = next_folder(Path("runs"), config.name) if out is None else RunFolder(Path(out))
     with _shown(progress) as listener:
         try:

@@ -93,8 +93,8 @@ def _missing(name: str, source: Source, roots: list[Path], partial: list[str]) -
     where = ", ".join(str(base) + ("" if base.is_dir() else " (no such folder)") for base in roots)
     incomplete = f" Incomplete: {'; '.join(partial)}." if partial else ""
     return (
-        f"The files of data set '{name}' should be under a data root. Looked for {wanted}; "
-        f"under {where}.{incomplete} {how_to_get(name, source, roots)}"
+        f"{how_to_get(name, source, roots)} The files of data set '{name}' should be under a data "
+        f"root. Found none: looked for {wanted}; under {where}.{incomplete}"
     )
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from unstale import models
@@ -19,6 +18,7 @@ from unstale.experiment.config import ExperimentConfig
 from unstale.experiment.load_data import load_data
 from unstale.experiment.model import build_model, model_for
 from unstale.experiment.prepare import inputs_of
+from unstale.experiment.threads import cpu_threads, threads_of
 from unstale.inversion import InputSpec, embedded_inputs
 from unstale.methods import Convert, Method
 from unstale.sim import Scenario
@@ -88,9 +88,7 @@ def check_experiment(
         if random_inputs:
             dataset = replace(dataset, x_train=_random_inputs(dataset, inputs, seed))
         chosen = _of_scenario(Scenario(config.scenario, dataset, seed), clients, conversions)
-    threads = torch.get_num_threads()
-    try:
-        torch.set_num_threads(config.threads or threads)
+    with cpu_threads(threads_of(config.threads)):
         found = check_conversion(
             model,
             local=config.local,
@@ -106,8 +104,6 @@ def check_experiment(
             title=config.name,
             progress=progress,
         )
-    finally:
-        torch.set_num_threads(threads)
     return replace(found, random_data=bool(random_inputs))
 
 

@@ -71,6 +71,8 @@ class ExperimentConfig:
     """The file of pretrained weights: absolute, or relative to a data root; None for none."""
     freeze: tuple[str, ...] = ()
     """Parts of the model that are not trained, by the names of their modules."""
+    fix: bool = False
+    """Whether `fix_model` makes the model one that conversion can train, weights loaded."""
     own_data: Factory | Dataset | None = None
     """Data of one's own, which `data` then only names; None for a registered data set."""
     own_model: OwnModel | None = None
@@ -93,7 +95,7 @@ class ExperimentConfig:
     oracle: bool = False
     """Whether to report how far updates are from those that clients would send without delay."""
     threads: int | None = None
-    """CPU threads; torch's default if not given. The last bits of results depend on it."""
+    """CPU threads of each process; 1 if not given. The last bits of results depend on it."""
     tuning: TuningSpec | None = None
     """How settings are chosen; None if no method lists any and the file does not say."""
 
@@ -139,8 +141,8 @@ class ExperimentConfig:
         return {**name_table(self.data, self.own_data), **settings}
 
     def _model_table(self) -> dict[str, Any]:
-        pretrained = {"weights": self.weights, "freeze": list(self.freeze)}
-        given = {key: value for key, value in pretrained.items() if value}
+        changes = {"weights": self.weights, "freeze": list(self.freeze), "fix": self.fix}
+        given = {key: value for key, value in changes.items() if value}
         return {**name_table(self.model, self.own_model), **self.model_settings, **given}
 
 
@@ -192,6 +194,7 @@ def parse(table: Mapping[str, Any], folder: str | None = None) -> ExperimentConf
         model_settings=model_table.settings,
         weights=model_table.weights,
         freeze=model_table.freeze,
+        fix=model_table.fix,
         methods=methods,
         local=local,
         other_local=OtherLocal.parse(table.get("other_local"), local),

@@ -28,6 +28,7 @@ from filelock import FileLock, Timeout
 
 from unstale.errors import RunError
 from unstale.files import write_json
+from unstale.out_places import cannot_write, is_full, require_folder
 
 
 class RunFolder:
@@ -105,20 +106,26 @@ class RunFolder:
         very object holds changes nothing.
 
         Raises:
+            ConfigError: If the folder cannot be made or written.
             RunError: If somebody else works here.
         """
         if self._lock is not None:
             return
-        self.path.mkdir(parents=True, exist_ok=True)
+        require_folder(self.path, "out")
         # A run may be begun in one thread and ended in another.
         lock = FileLock(self.path / ".lock", timeout=0, thread_local=False)
         try:
+            self.path.mkdir(parents=True, exist_ok=True)
             lock.acquire()
         except Timeout as error:
             raise RunError(
                 f"One process at a time should work in a run folder. Another one is at work in "
                 f"{self.path}. Wait for it, or choose another folder (--out of `unstale run`)."
             ) from error
+        except OSError as error:
+            if is_full(error):
+                raise
+            raise cannot_write(self.path, "out", error) from error
         self._lock = lock
 
     def unlock(self) -> None:

@@ -85,7 +85,8 @@ class Lines:
             ValueError: If it holds a number that is not finite, which is no JSON.
         """
         line = json.dumps(round.to_json(), ensure_ascii=False, allow_nan=False)
-        with self.path.open("a", encoding="utf-8") as file:
+        # The same bytes everywhere: Windows would write "\r\n".
+        with self.path.open("a", encoding="utf-8", newline="\n") as file:
             file.write(line + "\n")
 
     def flush(self) -> None:
