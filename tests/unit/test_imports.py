@@ -15,6 +15,7 @@ LAYERS = [
     {"out_places"},
     {"run_folder"},  # below what fills it in: the schema of its lines is everybody's
     {"lazy", "params", "data", "models"},
+    {"sinks"},
     {"training", "executors"},
     {"inversion"},
     {"updates", "privacy"},
@@ -36,6 +37,7 @@ RANK = {area: rank for rank, areas in enumerate(LAYERS) for area in areas}
 ONLY = {
     "data": {"errors", "seeding", "files"},
     "models": {"errors", "seeding", "files"},
+    "sinks": {"errors", "lazy", "run_folder"},  # a run's lines are all that they get
     "report": {"errors", "files", "notes", "run_folder"},  # a run folder alone makes a report
 }
 

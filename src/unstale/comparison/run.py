@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from unstale.sim.availability import Availability
     from unstale.sim.cohort import Cohort
     from unstale.sim.drift import Drift
+    from unstale.sinks import Sink
     from unstale.training import LocalSpec
 
 Table = Mapping[str, Any]
@@ -56,6 +57,7 @@ def simulate(
     device: str = "cpu",
     data_root: str | None = None,
     progress: "bool | Progress" = True,
+    sinks: "Sequence[Sink | str]" = (),
 ) -> Comparison:
     """Simulate federated learning with slow clients, and compare methods.
 
@@ -104,6 +106,8 @@ def simulate(
         data_root: The folder of data sets and weights.
         progress: Whether to show progress and the time left on stderr; or an object that is
             notified of every round.
+        sinks: Where rounds and summary also go while the run goes on: `"tensorboard"`,
+            `"mlflow"`, `"wandb"`, or a sink of your own.
 
     Returns:
         The comparison, with its run folder.
@@ -162,6 +166,7 @@ def simulate(
                 data_root=data_root,
                 progress=listener,
                 command="us.simulate",
+                sinks=sinks,
             )
         except KeyboardInterrupt:
             if progress is not False:

@@ -1,5 +1,7 @@
 """Running an experiment into a run folder, and resuming one that stopped."""
 
+import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from unstale import data
@@ -14,6 +16,7 @@ from unstale.experiment.own_record import record_own
 from unstale.experiment.privacy_summary import privacy_summary
 from unstale.experiment.progress import Progress, Silent
 from unstale.experiment.threads import cpu_threads, threads_of
+from unstale.experiment.to_sinks import ToSinks
 from unstale.experiment.tuning.criteria import check_affected
 from unstale.experiment.tuning.recorded import begin_record, settle_record
 from unstale.experiment.tuning.tries import run_tries, with_choices
@@ -24,6 +27,7 @@ from unstale.run_folder.folder import RunFolder
 from unstale.run_folder.summary import write_summary
 from unstale.run_folder.tuning import TuningRecord
 from unstale.sim import Scenario
+from unstale.sinks import Feed, Sink, as_sinks
 from unstale.training.device import resolve_device
 from unstale.training.model_checks import check_model
 
@@ -40,6 +44,7 @@ def run_experiment(
     jobs: int = 1,
     tune: bool = False,
     tuned: TuningRecord | None = None,
+    sinks: Sequence[Sink | str] = (),
 ) -> dict[str, Any]:
     """Run all methods and seeds of an experiment and return the summary.
 
@@ -61,6 +66,9 @@ def run_experiment(
             that began so is resumed so.
         tuned: Settings that were chosen before, from `load_tuned`. Without either, methods run
             with their own settings, whatever they list.
+        sinks: Where rounds and summary also go while the run goes on; by name or as an object.
+            They change nothing: what fails is logged and dropped. The tries of a tuning are not
+            handed to them.
 
     Raises:
         UnstaleError: If the config, the data or the folder is wrong.
@@ -68,6 +76,7 @@ def run_experiment(
     if type(jobs) is not int or jobs < 1:
         raise ConfigError(f"`jobs` should be a whole number of at least 1. Found {jobs!r}.")
     require_folder(folder.path, "out")
+    receivers = as_sinks(sinks)
     new = begin_record(config, tune=tune, tuned=tuned)
     where = resolve_device(device)
     config.storage.seal()  # the key should be there before anything is written
@@ -88,6 +97,7 @@ def run_experiment(
             )
     tuning = _tuning_scenarios(config, dataset) if tune else {}
     folder.lock()
+    feed = Feed(receivers, folder)
     try:
         threads = threads_of(config.threads, folder)
         with cpu_threads(threads):
@@ -107,7 +117,8 @@ def run_experiment(
             chosen = config if record is None else with_choices(config, record)
             # What is left of a run that goes on is not known here.
             notes = expectations(chosen, scenarios, model, runner) if is_new else ()
-            runner.run(chosen, folder, scenarios, notes=notes)
+            told = dataclasses.replace(runner, progress=ToSinks(runner.progress, feed))
+            told.run(chosen, folder, scenarios, notes=notes)
             return write_summary(
                 folder,
                 {
@@ -116,6 +127,7 @@ def run_experiment(
                 },
             )
     finally:
+        feed.close()
         folder.unlock()
 
 

@@ -151,6 +151,7 @@ class Session:
                 self.book.kept_versions(),
                 attendance.slow,
             ),
+            *([] if self._log is None else [self._log.tell_sinks]),
         ]
         intake.next_version()
         self._report = None

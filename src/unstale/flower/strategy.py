@@ -20,7 +20,7 @@ How one reply travels, file by file:
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,7 @@ from unstale.methods import Compensator, Method
 from unstale.methods.base import trains_model
 from unstale.methods.server_optimizer_registry import optimizer_tables
 from unstale.server import Server, ServerSettings
+from unstale.sinks import Sink, as_sinks
 from unstale.training import check_model
 from unstale.training.client import statistics_of
 
@@ -75,7 +76,8 @@ class Unstale(Strategy):
             rounds by which its replies come late.
         folder: Where checkpoints, accepted updates, events and the round log go. None to
             write nothing down; then nothing can be resumed.
-        tensorboard: True for TensorBoard scalars in the folder, or where to write them.
+        sinks: Where rounds and summary also go while the run goes on: `"tensorboard"`,
+            `"mlflow"`, `"wandb"`, or a sink of your own. Needs a folder.
         about: For the record and the report's page: `title`, `description`, `evaluate` with
             `target` and `affected`.
 
@@ -112,7 +114,7 @@ class Unstale(Strategy):
         records: RecordNames = RecordNames(),  # noqa: B008
         delay: Callable[[int], int] | None = None,
         folder: str | Path | None = None,
-        tensorboard: bool | str | Path = False,
+        sinks: Sequence[Sink | str] = (),
         about: Mapping[str, Any] | None = None,
     ) -> None:
         if isinstance(server, str | Method | Compensator):
@@ -150,7 +152,11 @@ class Unstale(Strategy):
         self._layout = Layout(model, statistics_of(model) if averaged else ())
         self._form = ReplyForm.under(reply_limits, self._layout, records.weighted_by_key)
         self._delay = delay
-        self._tensorboard = tensorboard
+        self._sinks = as_sinks(sinks)
+        if self._sinks and folder is None:
+            raise ConfigError(
+                "Unstale: `sinks` need a `folder`, where it is kept what they have got. Found none."
+            )
         self._about = dict(about or {})
         self._server: Server | None = None
         self._session: Session | None = None
@@ -296,7 +302,7 @@ class Unstale(Strategy):
             seed=settings.seed,
             config=config,
             device=next(self._model.parameters()).device,
-            tensorboard=self._tensorboard,
+            sinks=self._sinks,
         )
 
     def _running(self) -> Session:

@@ -9,6 +9,8 @@ scenario/seed-0.json               who is slow and what everyone holds (simulato
 rounds/<label>/seed-0.jsonl        one line per round
 checkpoints/<label>/seed-0/        while running: the last two; then final.safetensors
 surrogates/<label>/seed-0.json     some of what a converting method made, if that is wanted
+sinks/<label>/seed-0.json          how much sinks have got, if there are some
+tensorboard/ mlflow/ wandb/        what sinks of that name write, unless they write elsewhere
 failures/<label>/seed-0.json       why a try of a tuning failed (in `tuning/` only)
 tuning.json                        what tuning tried and chose, in a run with tuned settings
 tuning/                            the run folder of the tries
@@ -73,6 +75,10 @@ class RunFolder:
     def failure_path(self, label: str, seed: int) -> Path:
         """Why one method with one seed failed, where that is written down (in a tuning)."""
         return self.path / "failures" / label / f"seed-{seed}.json"
+
+    def sinks_path(self, label: str, seed: int) -> Path:
+        """How much sinks have got of one method with one seed; there if there are sinks."""
+        return self.path / "sinks" / label / f"seed-{seed}.json"
 
     @property
     def tuning_path(self) -> Path:

@@ -304,3 +304,26 @@ def test_a_server_optimizer_of_ones_own(tmp_path):
     methods = {"unweighted": us.method("unweighted", server_lr=0.5)}
     wanted = us.simulate(net, DATA, **{**SMALL, "methods": methods}, out=tmp_path / "rate")
     assert final_of(found) == final_of(wanted)
+
+
+def test_sinks_get_every_round():
+    class Kept:
+        def __init__(self):
+            self.rounds = []
+
+        def open(self, run):
+            assert run.settings["method"]["label"] == "unweighted"
+            return self
+
+        def write(self, round, scalars):
+            self.rounds.append((round, scalars["accuracy/all"]))
+
+        def close(self, summary):
+            self.summary = summary
+
+    sink = Kept()
+    found = us.simulate(net, DATA, **SMALL, sinks=[sink])
+    assert sink.rounds == [(line.number, line.accuracy) for line in found.rounds("unweighted")]
+    assert sink.summary["summary/accuracy"] == found.methods["unweighted"]["accuracy"]
+    with pytest.raises(UnknownNameError, match="wandb"):
+        us.simulate(net, DATA, **SMALL, sinks=["wandbb"])
