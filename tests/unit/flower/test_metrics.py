@@ -1,6 +1,6 @@
 """Means of what clients measured."""
 
-from unstale.flower.rounds import mean_metrics
+from unstale.flower.metrics import mean_metrics
 
 
 def test_no_metrics_have_no_mean():
