@@ -45,7 +45,7 @@ from unstale.flower.run_log import RunLog
 from unstale.flower.session import Session, restored_or_none, restored_server
 from unstale.flower.strategy_arguments import check_arguments
 from unstale.flower.work import Arrival
-from unstale.methods import Compensator, Method
+from unstale.methods import Compensator, Method, Plain
 from unstale.methods.base import trains_model
 from unstale.server import Server, ServerSettings
 from unstale.sinks import Sink, as_sinks
@@ -189,7 +189,8 @@ class Unstale(Strategy):
     def summary(self) -> None:
         """Log the settings."""
         logger.info("Method: %s", self.method.name)
-        logger.info("Server optimizer: %s", self._optimizer)
+        if self._optimizer != Plain():
+            logger.info("Server optimizer: %s", self._optimizer)
         logger.info("Rounds close by: %s", self.close_policy)
         logger.info("Nodes: %s", self.cohort)
         logger.info("Folder: %s", self.folder or "none, so nothing can be resumed")

@@ -9,6 +9,7 @@ As published there is no bias correction: $m_{-1} = 0$ and $v_{-1} = \tau^2$, th
 the paper allows. With $\beta_1 = 0.9$ the first steps are small and grow over about ten rounds.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -28,7 +29,7 @@ from unstale.updates import State
 
 
 @dataclass(frozen=True, slots=True)
-class _Adaptive:
+class _Adaptive(ABC):
     """The settings and the step that the three share."""
 
     _name: ClassVar[str]
@@ -72,8 +73,9 @@ class _Adaptive:
         value = self.tau**2 if self.initial_v is None else self.initial_v
         return {n: torch.full_like(p, value) for n, p in change.items()}
 
+    @abstractmethod
     def _second(self, before: Tensor, square: Tensor) -> Tensor:
-        raise NotImplementedError
+        """Return the second moment, from the one before and the squared change."""
 
 
 @dataclass(frozen=True, slots=True)
