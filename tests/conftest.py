@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from marked_processes import watch_this_process
-from unstale.methods.conversion import recipe_check
+from unstale.methods.conversion import recipe_fits, recipe_verdict
 
 # Its limit on the time of an example would depend on how busy the machine is.
 hypothesis.settings.register_profile("unstale", deadline=None)
@@ -41,8 +41,9 @@ def pytest_collection_modifyitems(config, items):
 @pytest.fixture(autouse=True)
 def _cheap_recipe_checks(monkeypatch):
     """Let `convert` check recipes with fits of one iteration; tests of the check set their own."""
-    monkeypatch.setitem(recipe_check._SMALL, "iterations", 1)
-    monkeypatch.setattr(recipe_check, "MIN_SCORE", float("inf"))
+    monkeypatch.setitem(recipe_fits.SMALL, "iterations", 1)
+    monkeypatch.setattr(recipe_verdict, "MIN_SCORE", float("inf"))
+    monkeypatch.setattr(recipe_verdict, "CLEAR", float("inf"))
 
 
 @pytest.fixture(autouse=True)
