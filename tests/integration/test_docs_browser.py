@@ -52,6 +52,8 @@ def test_the_search_finds_pages(browser: Browser, site, page, tmp_path) -> None:
     links = search(browser, "surrogate")
     browser.screenshot(tmp_path / "search.png", whole=False)
     assert any("conversion.html" in link for link in links)
-    places = {Path(link.removeprefix("file://").partition("#")[0].partition("?")[0]) for link in links}
+    places = {
+        Path(link.removeprefix("file://").partition("#")[0].partition("?")[0]) for link in links
+    }
     assert all(place.is_file() for place in places)
     assert browser.complaints() == []
