@@ -17,7 +17,7 @@ from unstale.errors import ConfigError, UnknownNameError
 from unstale.experiment.config import ExperimentConfig
 from unstale.experiment.load_data import load_data
 from unstale.experiment.model import build_model, model_for
-from unstale.experiment.prepare import inputs_of
+from unstale.experiment.prepare import inputs_of, taking_vectors
 from unstale.experiment.threads import cpu_threads, threads_of
 from unstale.inversion import InputSpec, embedded_inputs
 from unstale.methods import Convert, Method
@@ -84,6 +84,7 @@ def check_experiment(
     else:
         dataset = load_data(config, data_root)
         model, _ = model_for(config, dataset, seed, data_root)
+        model = taking_vectors(model, dataset)
         inputs = inputs_of(model, dataset)
         if random_inputs:
             dataset = replace(dataset, x_train=_random_inputs(dataset, inputs, seed))

@@ -20,7 +20,7 @@ from torch import nn
 from unstale.data import Dataset
 from unstale.experiment.all_parts import Runner
 from unstale.experiment.config import ExperimentConfig
-from unstale.experiment.prepare import inputs_of
+from unstale.experiment.prepare import inputs_of, taking_vectors
 from unstale.experiment.progress import Silent
 from unstale.inversion import InputSpec, Inversion, Request, fit_many
 from unstale.inversion.surrogate import BORROWED, starts_of
@@ -118,7 +118,7 @@ def forecast(
     dataset = scenarios[seed].data
     index = scenarios[seed].examples(client, 0)
     x, y = dataset.x_train[index].to(device), dataset.y_train[index].to(device)
-    model = copy.deepcopy(model).to(device)
+    model = copy.deepcopy(taking_vectors(model, dataset)).to(device)
     base = params_of(model)
     delta = local_update(model, base, x, y, config.local)
     request = Request(base, delta, len(x))

@@ -327,3 +327,45 @@ def test_sinks_get_every_round():
     assert sink.summary["summary/accuracy"] == found.methods["unweighted"]["accuracy"]
     with pytest.raises(UnknownNameError, match="wandb"):
         us.simulate(net, DATA, **SMALL, sinks=["wandbb"])
+
+
+class Words(nn.Module):
+    """A plain model of token ids, as anybody writes it."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(12, 4)
+        self.fc = nn.Linear(4, 3)
+
+    def forward(self, tokens):
+        return self.fc(self.words(tokens).mean(1))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32], ids=str)
+def test_integer_inputs_of_a_plain_model_are_converted(dtype):
+    tokens = (torch.arange(120 * 5).reshape(120, 5) % 4 + 4 * Y[:, None]).to(dtype)
+    texts = (tokens[:90], Y[:90], tokens[90:], Y[90:])
+    found = us.simulate(
+        Words,
+        texts,
+        clients=us.OneClass(6, samples=10),
+        slow={0: 2},
+        methods=["unweighted", "convert"],
+        rounds=5,
+        local=us.LocalSpec(lr=0.5, epochs=2),
+        progress=False,
+    )
+    assert found.methods["convert"]["conversions"] > 0
+    assert found.methods["unweighted"]["conversions"] == 0
+
+
+def test_an_empty_folder_name_is_refused():
+    with pytest.raises(ConfigError, match="`out` should be a folder"):
+        us.simulate(net, DATA, **SMALL, out="")
+
+
+def test_threads_are_one_unless_given():
+    for given, wanted in (({}, 1), ({"threads": 2}, 2)):
+        found = us.simulate(net, DATA, **SMALL, **given)
+        environment = json.loads((found.folder / "environment.json").read_text())
+        assert environment["threads"] == wanted
