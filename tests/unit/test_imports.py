@@ -26,6 +26,7 @@ LAYERS = [
     {"experiment"},
     {"reproduce"},
     {"report"},
+    {"watch"},
     {"audit"},
     {"cli"},
     {"comparison"},  # `simulate`: its progress and its table are those of the command line

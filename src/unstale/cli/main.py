@@ -17,6 +17,7 @@ from unstale.cli.options import HELP
 from unstale.cli.report import report
 from unstale.cli.reproduce import reproduce
 from unstale.cli.run import run
+from unstale.cli.watch import watch
 from unstale.errors import ConfigError, UnstaleError
 from unstale.out_places import is_full
 
@@ -40,7 +41,7 @@ def cli(context: click.Context, debug: bool) -> None:
             logging.getLogger(noisy).setLevel(logging.INFO)
 
 
-for command in (run, check, audit, methods, report, keep, reproduce, data):
+for command in (run, watch, check, audit, methods, report, keep, reproduce, data):
     cli.add_command(command)
 
 
