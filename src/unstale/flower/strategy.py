@@ -43,9 +43,10 @@ from unstale.flower.rounds import Asking, EvaluateFn, run_rounds
 from unstale.flower.run_config import server_config
 from unstale.flower.run_log import RunLog
 from unstale.flower.session import Session, restored_or_none, restored_server
+from unstale.flower.settings_words import settings_in_words
 from unstale.flower.strategy_arguments import check_arguments
 from unstale.flower.work import Arrival
-from unstale.methods import Compensator, Method, Plain
+from unstale.methods import Compensator, Method
 from unstale.methods.base import trains_model
 from unstale.server import Server, ServerSettings
 from unstale.sinks import Sink, as_sinks
@@ -141,7 +142,7 @@ class Unstale(Strategy):
             delay,
         )
         self.method = server.chosen
-        self._optimizer = server.chosen_optimizer
+        _ = server.chosen_optimizer  # refused here if it does not go with the method
         check_model(model, stateful=not trains_model(self.method.compensator))
         self.settings = server
         self.cohort = cohort
@@ -188,12 +189,9 @@ class Unstale(Strategy):
 
     def summary(self) -> None:
         """Log the settings."""
-        logger.info("Method: %s", self.method.name)
-        if self._optimizer != Plain():
-            logger.info("Server optimizer: %s", self._optimizer)
-        logger.info("Rounds close by: %s", self.close_policy)
-        logger.info("Nodes: %s", self.cohort)
-        logger.info("Folder: %s", self.folder or "none, so nothing can be resumed")
+        told = settings_in_words(self.settings, self.cohort, self.close_policy, self.folder)
+        for line in told:
+            logger.info("%s", line)
 
     # ---- a run ----------------------------------------------------------------------
 
