@@ -1,5 +1,7 @@
 """Shared by all tests: which ones run, their processes' end, and a generator of their own."""
 
+import os
+
 import hypothesis
 import pytest
 import torch
@@ -19,6 +21,8 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     # A runner that is killed takes the SuperLinks, workers and browsers of its tests with it.
     watch_this_process()
+    # However busy the machine is, a run waits for its sinks.
+    os.environ.setdefault("UNSTALE_SINK_SECONDS", "600")
 
 
 def pytest_collection_modifyitems(config, items):

@@ -25,9 +25,12 @@ def all_have_got(folder, rounds):
 
 
 @pytest.mark.slow
-def test_three_libraries_have_every_round_of_a_killed_run_once(start, finish, tmp_path, experiment):
+def test_three_libraries_have_every_round_of_a_killed_run_once(
+    start, finish, tmp_path, experiment, monkeypatch
+):
     pytest.importorskip("mlflow")
     pytest.importorskip("wandb")
+    monkeypatch.delenv("WANDB_SERVICE", raising=False)
     again = ("run", experiment, *OPTIONS, "--out", "killed", "--resume")
     process = start(*again, before=OFTEN, hold=7)
     folder = tmp_path / "killed"

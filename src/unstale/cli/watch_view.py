@@ -8,8 +8,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from unstale.reproduce.remaining import duration
 from unstale.watch import PartState, RunState
-from unstale.watch.words import age_in_words, state_in_words
+from unstale.watch.words import state_in_words
 
 _COLOURS = {"running": "green", "quiet": "yellow"}
 # Lines of a run's view besides the rows of its table.
@@ -96,7 +97,7 @@ def _table(parts: Sequence[PartState]) -> Table:
             continue
         cells += [_rounds(part), _score(part.accuracy), _score(part.affected_accuracy)]
         cells += [str(getattr(part, key) or "") for _, key in counts]
-        cells.append("done" if part.is_done else age_in_words(part.age))
+        cells.append("done" if part.is_done else duration(part.age or 0.0))
         table.add_row(*map(Text, cells))
     return table
 

@@ -5,13 +5,15 @@ down, so that a resumed run brings it up to date and writes no round twice.
 """
 
 import logging
+import math
+import os
 import queue
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from unstale.errors import UnstaleError
+from unstale.errors import ConfigError, UnstaleError
 from unstale.run_folder.folder import RunFolder
 from unstale.run_folder.lines import Lines
 from unstale.run_folder.schema import Round
@@ -22,8 +24,9 @@ from unstale.sinks.scalars import scalars_of, summary_scalars
 
 logger = logging.getLogger(__name__)
 
-# Seconds without any progress after which the end of a run does not wait for its sinks any more.
-PATIENCE = 30.0
+# Seconds without any progress after which the end of a run does not wait for its sinks any more,
+# and the variable that says otherwise.
+PATIENCE, VARIABLE = 30.0, "UNSTALE_SINK_SECONDS"
 
 # A method's label and a seed.
 _Part = tuple[str, int]
@@ -35,14 +38,18 @@ class Feed:
     Args:
         sinks: The sinks; with none, nothing is done.
         folder: The run folder, which has its config when the first round comes.
-        patience: Seconds that `close` waits for a sink that does not answer.
+        patience: Seconds that `close` waits for a sink that does not answer; by default what the
+            environment variable `UNSTALE_SINK_SECONDS` says, or 30.
+
+    Raises:
+        ConfigError: If that is no number of seconds.
     """
 
     def __init__(
-        self, sinks: Sequence[Sink], folder: RunFolder, *, patience: float = PATIENCE
+        self, sinks: Sequence[Sink], folder: RunFolder, *, patience: float | None = None
     ) -> None:
         self._folder = folder
-        self._patience = patience
+        self._patience = _seconds_wanted() if patience is None else patience
         self._sinks = dict(zip(_names(sinks), sinks, strict=True))
         self._records: dict[_Part, SinkRecord] = {}
         self._codes: dict[_Part, set[str]] = {}
@@ -189,6 +196,19 @@ class Feed:
                 said,
                 self._folder.path,
             )
+
+
+def _seconds_wanted() -> float:
+    said = os.environ.get(VARIABLE, str(PATIENCE))
+    try:
+        seconds = float(said)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds <= threading.TIMEOUT_MAX:
+        raise ConfigError(
+            f"`{VARIABLE}` should be a number of seconds of at least 0. Found {said!r}."
+        )
+    return seconds
 
 
 def _names(sinks: Sequence[Sink]) -> list[str]:

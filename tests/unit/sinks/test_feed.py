@@ -168,6 +168,12 @@ def test_a_sink_that_does_not_answer_is_not_waited_for(folder, caplog):
     answered.set()
 
 
+def test_how_long_it_is_waited_for_is_a_setting(folder, monkeypatch):
+    monkeypatch.setenv("UNSTALE_SINK_SECONDS", "soon")
+    with pytest.raises(ConfigError, match=r"`UNSTALE_SINK_SECONDS` should be .* Found 'soon'"):
+        Feed([Kept()], folder)
+
+
 def test_a_damaged_record_costs_only_repetitions(folder, tell):
     sink = Kept()
     tell([sink], [1, 2])
