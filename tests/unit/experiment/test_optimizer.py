@@ -71,8 +71,11 @@ def test_a_method_that_makes_the_model_is_refused_before_anything_runs(table):
 
 def test_from_the_command_line():
     options = ["optimizer.name=fedavgm", "optimizer.momentum=0.5"]
-    config = load_experiment("quickstart", overrides=options)
+    some = ["unweighted", "convert"]
+    config = load_experiment("quickstart", overrides=options, methods=some)
     assert config.optimizer == us.FedAvgM(momentum=0.5)
+    with pytest.raises(ConfigError, match="'fedat' sets the global model"):
+        load_experiment("quickstart", overrides=options)
 
 
 def test_every_method_of_a_run_has_it_and_the_page_says_so(run_tiny, table):
