@@ -1,6 +1,7 @@
 """Every error is one clear line and an exit code: 1 failed, 2 bad usage or config."""
 
 import errno
+import json
 import os
 
 import pytest
@@ -102,6 +103,15 @@ def test_a_folder_that_cannot_be_written(unstale, tmp_path, small):
     assert "empty text" in (nameless := unstale("run", *small, "--out", "")).err
     assert nameless.code == 2
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_threads_are_a_setting_of_the_command(unstale, tmp_path, small):
+    assert_one_line(unstale("run", *small, "--threads", "0"), 2, "`threads`", "at least 1")
+    for options, wanted in (((), 1), (("--threads", "2"), 2)):
+        folder = f"threads-{wanted}"
+        assert unstale("run", *small, *options, "--no-report", "--out", folder).code == 0
+        environment = json.loads((tmp_path / folder / "environment.json").read_text())
+        assert environment["threads"] == wanted
 
 
 @pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may write anywhere")
