@@ -123,7 +123,7 @@ class Feed:
                 return
             lines = self._lines(part)
             figures = figures_of_part(self._folder.read_json(self._folder.config_path), lines)
-            self._open(name, part, len(lines))
+            self._open(name, part, lines[-1].number if lines else 0)
             self._close(name, part, summary_scalars(figures))
             progress.finished = True
             self._record(part).write()

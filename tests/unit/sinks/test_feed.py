@@ -116,6 +116,16 @@ def test_what_was_killed_before_its_summary_is_whole_after(tell):
     assert sink.closed[1]["summary/accuracy"] == pytest.approx(0.75)
 
 
+def test_lines_that_are_missing_are_no_reason_to_lose_the_last(tell):
+    class Empty(Kept):
+        written = 0
+
+    sink = Empty()
+    tell([sink], [1, 2, 6])
+    tell([sink], [], finish=True)
+    assert [t for t, _ in sink.rounds] == [1, 2, 6, 1, 2, 6]
+
+
 def test_several_methods_and_two_sinks_of_one_class(folder, tell):
     one, two = Kept(), Kept()
     tell([one, two], range(1, 3))
