@@ -166,5 +166,21 @@ def figures(*words: str) -> list[float]:
     return mean_of(Path(__file__).parent, "mnist_*.json", *words)
 
 
+def table() -> str:
+    """Return the table of the page: a source down, a measure across."""
+    heads = {
+        "teacher": "wanted class: the model itself",
+        "judge": "another model",
+        "alike": "alike",
+        "mean_correlation": "mean: correlation",
+        "matched": "mean: highest",
+    }
+    lines = ["| samples | " + " | ".join(heads.values()) + " |", "| --- |" + " --- |" * len(heads)]
+    for source in ("real", "dreams", "generator"):
+        cells = [f"{v:.3f}" for v in figures(*(f"measures/{source}/{key}" for key in heads))]
+        lines.append("| " + " | ".join([source, *cells]) + " |")
+    return "\n".join(lines)
+
+
 if __name__ == "__main__":
     run_study(__doc__, study, draw)

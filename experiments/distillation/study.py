@@ -9,7 +9,7 @@ outputs of the client's model as labels. The test accuracy is measured all the w
 server cannot do: it has no test data.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,11 @@ FULL = Setting()
 SMOKE = Setting("digits", 0.2, 40, 6, 2, whole=10, steps=(0, 2, 5, 10))
 CLIENTS, SAMPLES = 10, 128
 TESTED = 2000
+TITLES = {
+    "update": "client's update of five steps",
+    "trained": "client's model trained long",
+    "real data": "the client's own data",
+}
 
 
 def study(options: StudyOptions) -> dict[str, Any]:
@@ -147,14 +152,9 @@ def draw(found: Mapping[str, Any], path: Path) -> None:
     """Draw both accuracies by step, a panel for each source of labels and samples."""
     from matplotlib.figure import Figure
 
-    titles = {
-        "update": "client's update of five steps",
-        "trained": "client's model trained long",
-        "real data": "the client's own data",
-    }
     figure = Figure(figsize=(9, 2.8), dpi=100, layout="constrained")
-    axes = figure.subplots(1, len(titles), sharey=True)
-    for axis, (key, title) in zip(axes, titles.items(), strict=True):
+    axes = figure.subplots(1, len(TITLES), sharey=True)
+    for axis, (key, title) in zip(axes, TITLES.items(), strict=True):
         for name in ("all", "affected"):
             axis.plot(
                 found["steps"],
@@ -168,15 +168,15 @@ def draw(found: Mapping[str, Any], path: Path) -> None:
     figure.savefig(path, metadata={"Software": None})
 
 
-def peak(accuracy: Sequence[float], steps: Sequence[int]) -> dict[str, float]:
-    """Return the highest accuracy, the step of it, and the last accuracy.
-
-    Example:
-        >>> peak([0.1, 0.5, 0.3], [0, 10, 20])
-        {'best': 0.5, 'at': 10, 'end': 0.3}
-    """
-    best = max(accuracy)
-    return {"best": best, "at": steps[list(accuracy).index(best)], "end": accuracy[-1]}
+def table() -> str:
+    """Return the table of the page: accuracy on all classes, by step and source."""
+    shown = [FULL.steps.index(step) for step in (0, 2, 10, 50, 100, 300)]
+    lines = ["| step | " + " | ".join(str(FULL.steps[at]) for at in shown) + " |"]
+    lines.append("| --- |" + " --- |" * len(shown))
+    for key, title in TITLES.items():
+        cells = [f"{v:.3f}" for v in figures(*(f"curves/{key}/all/{at}" for at in shown))]
+        lines.append("| " + " | ".join([title, *cells]) + " |")
+    return "\n".join(lines)
 
 
 def figures(*words: str) -> list[float]:

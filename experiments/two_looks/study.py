@@ -84,5 +84,16 @@ def figures(*words: str) -> list[float]:
     return mean_of(Path(__file__).parent, "mnist_*.json", *words)
 
 
+def table() -> str:
+    """Return the table of the page: trained on a look down, tested on a look across."""
+    tested = {"mnist": "tested on MNIST", "blended_mnist": "on blended digits"}
+    trained = {"mnist": "MNIST", "blended_mnist": "blended digits", "both": "half of each"}
+    lines = ["| trained on | " + " | ".join(tested.values()) + " |", "| --- |" + " --- |" * 2]
+    for one, words in trained.items():
+        cells = [f"{v:.3f}" for v in figures(*(f"accuracy/{one}/{look}" for look in tested))]
+        lines.append("| " + " | ".join([words, *cells]) + " |")
+    return "\n".join(lines)
+
+
 if __name__ == "__main__":
     run_study(__doc__, study, draw)
