@@ -1,10 +1,12 @@
 # Two commands on a fresh machine with Python and make:
-#   make quickstart   sets up and runs the quickstart
-#   make test         sets up and passes the tests, in a few minutes
+#   make quickstart   installs the package and what it needs, and runs the quickstart
+#   make test         installs what tests need besides, and passes the tests, in a few minutes
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+# What is installed already: the package with what it needs, and what tests, docs and Flower need.
+CORE := $(VENV)/.installed-core
+DEV := $(VENV)/.installed-dev
 # Two at once, a file each, in our order: xdist's own would leave files of one long test to the end.
 # One thread of torch per process: tests are small, and many wait.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile \
@@ -12,7 +14,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist load
 
 .PHONY: quickstart test test-all test-gpu unit lint docs figures bench setup clean
 
-quickstart: setup
+quickstart: $(CORE)
 	$(BIN)/unstale run quickstart --jobs 2
 
 test: setup
@@ -44,13 +46,15 @@ figures: setup
 bench: setup
 	$(BIN)/python benchmarks/rounds.py
 
-setup: $(STAMP)
+setup: $(DEV)
 
 # constraints.txt holds every version; the project's own ranges are in pyproject.toml.
-$(STAMP): pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		--constraint constraints.txt --editable ".[dev]"
+$(CORE): pyproject.toml constraints.txt
+	$(PYTHON) tools/set_up.py $(VENV)
+	touch $@
+
+$(DEV): $(CORE)
+	$(PYTHON) tools/set_up.py $(VENV) dev
 	touch $@
 
 clean:

@@ -199,6 +199,39 @@ def _digits(value: float, digits: int = 3) -> str:
     return f"{value:,.{max(places, 0)}f}"
 
 
+def threads() -> str:
+    """Return two threads beside one."""
+    head = ["model", "work", "1 thread, best", "2 threads, best", "ratio of the best"]
+    head += ["ratio of turns, median", "the same bits", "load meanwhile"]
+    rows = []
+    for row in _read("threads.json")["rows"]:
+        seconds = [row["seconds"][n]["best"] for n in ("1", "2")]
+        cells = [f"{_digits(1e3 * s)} ms" for s in seconds]
+        cells += [_digits(row["ratio_of_best"]["2"], 2), _digits(row["ratio_of_turns"]["2"], 2)]
+        load = row["load"]
+        cells += ["yes" if row["same_bits"] else "no", f"{load['least']:.1f} to {load['most']:.1f}"]
+        rows.append([row["model"], row["work"], *cells])
+    return _table(head, rows)
+
+
+def first_minutes() -> str:
+    """Return what a newcomer waits for and gets."""
+    head = ["commit", "packages", "installed, MB", "until installed, s", "until the table, s"]
+    head += ["longest silence, s"]
+    rows = [
+        [row["commit"], str(row["packages"]), f"{row['installed_mb']:.0f}"]
+        + [f"{row[key]:.0f}" for key in ("installed_s", "table_s", "longest_silence_s")]
+        for row in _read("first_minutes.json")["rows"]
+    ]
+    return _table(head, rows)
+
+
+def first_minute(commit: str, *keys: str) -> list[float]:
+    """Return some figures of a commit's first minutes."""
+    (row,) = (r for r in _read("first_minutes.json")["rows"] if r["commit"].startswith(commit))
+    return [row[key] for key in keys]
+
+
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -70,7 +70,9 @@ def _cell(method: dict[str, Any], key: str) -> str:
     if value is None:
         return "never"
     if key == "held_from":
-        return f"{value:.0f}" + ("" if spread is None else f" ± {spread:.0f}")
+        text = f"{value:.0f}" + ("" if spread is None else f" ± {spread:.0f}")
+        held, seeds = method["held_seeds"], len(method["per_seed"])
+        return text if held == seeds else f"{text} ({held} of {seeds} seeds)"
     if key in WHOLE:
         return f"{value:,.0f}"
     return f"{value:.3f}" + ("" if spread is None else f" ± {spread:.3f}")

@@ -1,11 +1,13 @@
 """Shared by all tests: which ones run, their processes' end, and a generator of their own."""
 
+import os
+
 import hypothesis
 import pytest
 import torch
 
 from marked_processes import watch_this_process
-from unstale.methods.conversion import recipe_check
+from unstale.methods.conversion import recipe_fits, recipe_verdict
 
 # Its limit on the time of an example would depend on how busy the machine is.
 hypothesis.settings.register_profile("unstale", deadline=None)
@@ -19,6 +21,8 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     # A runner that is killed takes the SuperLinks, workers and browsers of its tests with it.
     watch_this_process()
+    # However busy the machine is, a run waits for its sinks.
+    os.environ.setdefault("UNSTALE_SINK_SECONDS", "600")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -41,8 +45,9 @@ def pytest_collection_modifyitems(config, items):
 @pytest.fixture(autouse=True)
 def _cheap_recipe_checks(monkeypatch):
     """Let `convert` check recipes with fits of one iteration; tests of the check set their own."""
-    monkeypatch.setitem(recipe_check._SMALL, "iterations", 1)
-    monkeypatch.setattr(recipe_check, "MIN_SCORE", float("inf"))
+    monkeypatch.setitem(recipe_fits.SMALL, "iterations", 1)
+    monkeypatch.setattr(recipe_verdict, "MIN_SCORE", float("inf"))
+    monkeypatch.setattr(recipe_verdict, "CLEAR", float("inf"))
 
 
 @pytest.fixture(autouse=True)

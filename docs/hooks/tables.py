@@ -12,6 +12,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,9 @@ from unstale.data.registry import find_source
 from unstale.data.source import Derived
 from unstale.inversion import Inversion
 from unstale.inversion.settings import THEMES
-from unstale.methods import AGGREGATORS, METHODS, MethodSpec
+from unstale.methods import AGGREGATORS, METHODS, SERVER_OPTIMIZERS, MethodSpec
 from unstale.methods.groups import groups_of
+from unstale.methods.named_parts import NamedPart
 from unstale.models import registry as model_registry
 from unstale.sim import attackers, availability, cohort, drift, latency, partition
 
@@ -167,18 +169,17 @@ def method_list() -> str:
     return "\n\n".join(parts)
 
 
-def aggregators_table() -> str:
-    """Every aggregator that a method can be given, in a row."""
-    rows = ([f"[`{n}`](#{n})", a.does, a.paper] for n, a in AGGREGATORS.items())
-    return table(["aggregator", "what it does", "paper"], rows)
+def parts_table(kind: str, parts: Mapping[str, NamedPart]) -> str:
+    """Every named part of a kind in a row."""
+    rows = ([f"[`{n}`](#{n})", a.does, a.paper] for n, a in parts.items())
+    return table([kind, "what it does", "paper"], rows)
 
 
-def aggregator_list() -> str:
-    """Every aggregator with its settings and what its docstring says of it."""
+def part_list(parts: Mapping[str, NamedPart]) -> str:
+    """Every named part of a kind with its settings and what its docstring says of it."""
     return "\n\n".join(
-        f"### `{name}` {{ #{name} }}\n\n{paragraphs(spec.aggregator)}\n\n"
-        f"{settings_table(spec.aggregator)}"
-        for name, spec in AGGREGATORS.items()
+        f"### `{name}` {{ #{name} }}\n\n{paragraphs(spec.cls)}\n\n{settings_table(spec.cls)}"
+        for name, spec in parts.items()
     )
 
 
@@ -196,9 +197,9 @@ def method_docstrings() -> str:
             if part not in listed:
                 listed.append(part)
     for one in AGGREGATORS.values():
-        listed = members.setdefault(one.aggregator.__module__, [])
-        if one.aggregator not in listed:
-            listed.append(one.aggregator)
+        listed = members.setdefault(one.cls.__module__, [])
+        if one.cls not in listed:
+            listed.append(one.cls)
     blocks = []
     for module, classes in members.items():
         # The prose alone: settings are in the tables above, and functions in the code.
@@ -290,8 +291,8 @@ def commands_list() -> str:
 
 
 TABLES: dict[str, Callable[..., str]] = {
-    "aggregator_list": aggregator_list,
-    "aggregators": aggregators_table,
+    "aggregator_list": partial(part_list, AGGREGATORS),
+    "aggregators": partial(parts_table, "aggregator", AGGREGATORS),
     "commands": commands_list,
     "data": data_table,
     "data_files": data_files,
@@ -300,5 +301,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "method_list": method_list,
     "methods": methods_table,
     "models": models_table,
+    "optimizer_list": partial(part_list, SERVER_OPTIMIZERS),
+    "optimizers": partial(parts_table, "server optimizer", SERVER_OPTIMIZERS),
     "settings": settings_of,
 }

@@ -26,6 +26,7 @@ from unstale.data import Dataset
 from unstale.experiment import ExperimentConfig, load_data, load_experiment
 from unstale.experiment.method_config import parse_methods
 from unstale.experiment.prepare import prepare
+from unstale.inversion import Inversion
 from unstale.privacy import spent
 from unstale.run_folder.provenance import provenance, require_clean, write_result
 from unstale.run_folder.schema import Round
@@ -33,6 +34,8 @@ from unstale.sim import Scenario
 
 EXPERIMENT = "quickstart"
 ON_CONVERT = "methods.convert."
+# The default of `convert`; the quickstart has a tuned one.
+HISTORY = f"{ON_CONVERT}inversion.history={Inversion().history}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,9 @@ SETTINGS: dict[str, Setting] = {
 
 def config_of(name: str, *more: str) -> ExperimentConfig:
     """Return the quickstart with a setting."""
-    return load_experiment(EXPERIMENT, overrides=("oracle=true", *SETTINGS[name].overrides, *more))
+    return load_experiment(
+        EXPERIMENT, overrides=("oracle=true", HISTORY, *SETTINGS[name].overrides, *more)
+    )
 
 
 def mean(values: Iterable[float | None]) -> float | None:

@@ -89,6 +89,7 @@ def _drift_cell(method: dict) -> str:
 
 def regime_of_the_paper(*labels: str) -> list[float]:
     """Return `quickstart_paper`: affected at the end and over the second half, and all classes."""
-    methods = json.loads((RESULTS / "quickstart_paper" / "summary.json").read_text())["methods"]
+    kept = RESULTS.parents[1] / "quickstart" / "results" / "quickstart_paper"
+    methods = json.loads((kept / "summary.json").read_text())["methods"]
     keys = ("affected_accuracy", "affected_mean", "accuracy")
     return [methods[label][key] for label in labels for key in keys]

@@ -5,7 +5,8 @@ does. No function here changes its arguments.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -79,6 +80,26 @@ def weighted_mean(items: Sequence[Params], weights: Sequence[float]) -> dict[str
 def flatten(params: Params) -> Tensor:
     """Return all entries as one vector, parameters in the order of the mapping."""
     return torch.cat([p.reshape(-1) for p in params.values()])
+
+
+def all_finite(tree: Any) -> bool:
+    """Return whether all entries of all tensors are finite, however deep they lie.
+
+    Example:
+        >>> import torch
+        >>> all_finite({"w": torch.ones(2)}), all_finite({"m": {"w": torch.tensor([math.inf])}})
+        (True, False)
+    """
+    finite = [torch.isfinite(tensor).all() for tensor in _tensors_in(tree)]
+    return bool(torch.stack(finite).all()) if finite else True  # a GPU is waited for once
+
+
+def _tensors_in(tree: Any) -> Iterator[Tensor]:
+    if isinstance(tree, Tensor):
+        yield tree
+    elif isinstance(tree, Mapping | list | tuple):
+        for item in tree.values() if isinstance(tree, Mapping) else tree:
+            yield from _tensors_in(item)
 
 
 def norm(params: Params) -> float:

@@ -112,8 +112,11 @@ class Browser:
         height: int = 900,
         dark: bool = False,
         scripts: bool = True,
+        ready: str = "dataset.ready === 'true'",
     ) -> None:
         """Open a page at a size and theme, and wait until it says that it is drawn.
+
+        Pages that are not ours say so otherwise: by `ready`, of the root element.
 
         Raises:
             AssertionError: When a script raised before that.
@@ -132,7 +135,7 @@ class Browser:
         self.ask("Emulation.setEmulatedMedia", features=[scheme])
         self.ask("Page.navigate", url=page.as_uri())
         deadline = time.monotonic() + HANGS
-        done = "dataset.ready === 'true'" if scripts else "querySelector('footer') !== null"
+        done = ready if scripts else "querySelector('footer') !== null"
         while not self.value(
             f"document.readyState === 'complete' && document.documentElement.{done}"
         ):

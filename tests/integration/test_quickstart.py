@@ -22,7 +22,7 @@ def test_from_the_command_to_the_report(finish, tmp_path):
     # Fives are learnt without delay; where late updates hardly weigh, they are not.
     affected = {label: figures["affected_mean"] for label, figures in found["methods"].items()}
     assert affected["no_delay"] > 0.8
-    assert affected["weighted"] < 0.05
+    assert affected["polynomial"] < 0.05
     assert affected["convert"] > affected["arrivals"]
     (tmp_path / "r" / "summary.json").read_text()
 

@@ -12,8 +12,10 @@ SRC = Path(unstale.__file__).parent
 # Each area may import areas of the rows above it, and itself.
 LAYERS = [
     {"errors", "seeding", "files", "notes"},
+    {"out_places"},
     {"run_folder"},  # below what fills it in: the schema of its lines is everybody's
     {"lazy", "params", "data", "models"},
+    {"sinks"},
     {"training", "executors"},
     {"inversion"},
     {"updates", "privacy"},
@@ -24,6 +26,7 @@ LAYERS = [
     {"experiment"},
     {"reproduce"},
     {"report"},
+    {"watch"},
     {"audit"},
     {"cli"},
     {"comparison"},  # `simulate`: its progress and its table are those of the command line
@@ -35,6 +38,7 @@ RANK = {area: rank for rank, areas in enumerate(LAYERS) for area in areas}
 ONLY = {
     "data": {"errors", "seeding", "files"},
     "models": {"errors", "seeding", "files"},
+    "sinks": {"errors", "lazy", "run_folder"},  # a run's lines are all that they get
     "report": {"errors", "files", "notes", "run_folder"},  # a run folder alone makes a report
 }
 

@@ -29,6 +29,7 @@ def main(grid: Grid, context: Context) -> None:
             local=local,
             inputs=inputs,
             seed=int(config["seed"]),
+            optimizer=str(config["optimizer"]),
         ),
         cohort=Cohort(
             fraction_train=float(config["fraction-train"]),
@@ -37,6 +38,7 @@ def main(grid: Grid, context: Context) -> None:
         close=ClosePolicy(float(config["close-fraction"]), float(config["close-deadline"])),
         delay=emulation.delays(grid, config),
         folder=str(config["folder"]),
+        about=task.about(config),
     )
     strategy.start(
         grid=grid,

@@ -102,6 +102,17 @@ def recipe(config: Config) -> tuple[LocalSpec, InputSpec]:
     )
 
 
+def about(config: Config) -> dict[str, object]:
+    """Say for the report's page what is learnt, and which class is the one to look at."""
+    found, affected, slow = dataset(config), int(config["affected-class"]), config["slow-nodes"]
+    return {
+        "title": "Slow nodes on Flower",
+        "description": f"The slow nodes ({slow}) alone hold the class {found.classes[affected]}.",
+        "data": {"name": str(config["data"])},
+        "evaluate": {"affected": [affected], "target": 0.8},
+    }
+
+
 def test(model: torch.nn.Module, config: Config) -> dict[str, float]:
     """Return the accuracy over the test part, and in the affected class."""
     found = dataset(config)

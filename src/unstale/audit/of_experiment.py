@@ -14,6 +14,7 @@ from unstale.experiment.config import ExperimentConfig
 from unstale.experiment.load_data import load_data
 from unstale.experiment.model import model_for
 from unstale.experiment.prepare import inputs_of
+from unstale.experiment.threads import cpu_threads, threads_of
 from unstale.inversion import Inversion
 from unstale.methods import Convert
 from unstale.sim import Scenario
@@ -81,9 +82,7 @@ def audit_experiment(
     taken = torch.zeros(len(dataset.y_train), dtype=torch.bool)
     for index in held[:attacked]:
         taken[index] = True
-    threads = torch.get_num_threads()
-    try:
-        torch.set_num_threads(config.threads or threads)
+    with cpu_threads(threads_of(config.threads)):
         return audit_privacy(
             model,
             local=config.local,
@@ -100,8 +99,6 @@ def audit_experiment(
             class_names=dataset.classes,
             progress=progress,
         )
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _client(x: torch.Tensor, y: torch.Tensor, chosen: torch.Tensor, device: torch.device) -> Client:

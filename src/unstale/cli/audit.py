@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from unstale.cli.options import HELP
+from unstale.cli.options import HELP, OutFile
 
 
 @click.command(context_settings=HELP)
@@ -24,9 +24,7 @@ from unstale.cli.options import HELP
 @click.option("--seed", type=int, help="Instead of the file's first seed.")
 @click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1, …")
 @click.option("--data", "data_root", metavar="DIR", help="The data root; else UNSTALE_DATA.")
-@click.option(
-    "--out", metavar="PAGE", type=click.Path(path_type=Path), help="Write a page, with pictures."
-)
+@click.option("--out", metavar="PAGE", type=OutFile(), help="Write a page, with pictures.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything for programs on stdout.")
 def audit(
     experiment: str,

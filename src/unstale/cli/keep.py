@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from unstale.cli.options import HELP
+from unstale.out_places import require_folder
 
 
 @click.command(context_settings=HELP)
@@ -18,6 +19,7 @@ def keep(run_dir: Path, out: Path) -> None:
     """
     from unstale.run_folder import RunFolder, keep_run
 
+    require_folder(out, "OUT")
     kept = keep_run(RunFolder(run_dir), out)
     size = sum(path.stat().st_size for path in kept.rglob("*") if path.is_file())
     click.echo(f"Kept: {kept} ({size / 1000:.0f} kB)")

@@ -1,6 +1,5 @@
 """The group of commands, and how errors become one line and an exit code."""
 
-import errno
 import logging
 import sys
 from collections.abc import Sequence
@@ -18,7 +17,9 @@ from unstale.cli.options import HELP
 from unstale.cli.report import report
 from unstale.cli.reproduce import reproduce
 from unstale.cli.run import run
+from unstale.cli.watch import watch
 from unstale.errors import ConfigError, UnstaleError
+from unstale.out_places import is_full
 
 FAILED, BAD_USAGE = 1, 2
 
@@ -40,7 +41,7 @@ def cli(context: click.Context, debug: bool) -> None:
             logging.getLogger(noisy).setLevel(logging.INFO)
 
 
-for command in (run, check, audit, methods, report, keep, reproduce, data):
+for command in (run, watch, check, audit, methods, report, keep, reproduce, data):
     cli.add_command(command)
 
 
@@ -68,7 +69,7 @@ def describe(error: BaseException) -> str:
         return str(error)
     if isinstance(error, OSError):
         place = f" ({error.filename})" if error.filename else ""
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        if is_full(error):
             return (
                 f"The disk should have room for the run folder. Found it full{place}: "
                 f"{error.strerror}. Free some space and go on with --resume."

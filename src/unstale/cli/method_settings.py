@@ -58,7 +58,7 @@ def lines_of(spec: MethodSpec) -> Iterator[str]:
 
 
 def lines_of_part(part: type[Any]) -> Iterator[str]:
-    """Yield what `unstale methods NAME` prints of the settings of an aggregator."""
+    """Yield what `unstale methods NAME` prints of the settings of a named part."""
     settings = settings_of(part)
     if not settings:
         yield "No settings."

@@ -66,6 +66,10 @@ class LiveProgress:
             self._live = Live(self._view(), console=self.console, refresh_per_second=8)
             self._live.start()
 
+    def announce(self, text: str) -> None:
+        """Say something of the run."""
+        self._say(text)
+
     def advance(self, label: str, seed: int, line: Round) -> None:
         """Take note of a round."""
         self._bar.advance(self._task)

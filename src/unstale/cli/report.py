@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unstale.cli.options import HELP
+from unstale.cli.options import HELP, OutFile
 
 if TYPE_CHECKING:
     from unstale.report import Run
@@ -21,14 +21,14 @@ _MOST = 5
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OutFile(),
     help="Write the page to this file. Default: report.html in the run folder; of several runs, "
     "comparison.html here.",
 )
 @click.option(
     "--csv",
     "csv_file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OutFile(),
     help="Also write every round to this file, a row per method, seed and round.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the summary for programs.")

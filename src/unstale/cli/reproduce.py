@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unstale.cli.options import HELP
+from unstale.cli.options import HELP, OutFolder
 
 if TYPE_CHECKING:
     from unstale.reproduce import Catalogue, Item
@@ -30,9 +30,7 @@ OUT = Path("runs") / "reproduce"
     "--keep", is_flag=True, help="Afterwards keep what is done in experiments/NAME/results."
 )
 @click.option("--only", metavar="A,B", help="Only these runs of it, by name.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), help=f"The folder of all runs [{OUT.as_posix()}]."
-)
+@click.option("--out", type=OutFolder(), help=f"The folder of all runs [{OUT.as_posix()}].")
 @click.option("--seeds", metavar="10,11,12", help="Instead of the files' seeds.")
 @click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1, …")
 @click.option("--data", "data_root", metavar="DIR", help="The data root; else UNSTALE_DATA.")

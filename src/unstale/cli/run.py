@@ -8,15 +8,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
-from unstale.cli.options import HELP, plugin_option
+from unstale.cli.options import HELP, OutFolder, plugin_option
+
+if TYPE_CHECKING:
+    from unstale.sinks import Sink
 
 
 @click.command(context_settings=HELP)
 @click.argument("experiment", default="quickstart")
-@click.option("--out", type=click.Path(path_type=Path), help="The run folder [runs/NAME-NNN].")
+@click.option("--out", type=OutFolder(), help="The run folder [runs/NAME-NNN].")
 @click.option("--resume", is_flag=True, help="Go on with the latest run (or --out) that stopped.")
 @click.option("--seeds", metavar="0,1,2", help="Instead of the file's seeds.")
 @click.option("--methods", metavar="A,B", help="Only these: labels of the file, or any methods.")
@@ -32,6 +36,15 @@ from unstale.cli.options import HELP, plugin_option
 @click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1, …")
 @click.option("--data", "data_root", metavar="DIR", help="The data root; else UNSTALE_DATA.")
 @click.option("--jobs", type=int, default=1, show_default=True, help="Methods and seeds at once.")
+@click.option("--threads", type=int, help="CPU threads of each job [the file's, else 1].")
+@click.option(
+    "--sink",
+    "sinks",
+    multiple=True,
+    metavar="NAME",
+    help="Also send every round to tensorboard, mlflow, wandb, or a class of yours as "
+    "module:Class. May be repeated.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the summary for programs on stdout.")
 @click.option(
     "--surrogates",
@@ -52,6 +65,8 @@ def run(
     device: str,
     data_root: str | None,
     jobs: int,
+    threads: int | None,
+    sinks: tuple[str, ...],
     as_json: bool,
     surrogates: bool,
     no_report: bool,
@@ -77,6 +92,8 @@ def run(
         tuning_of,
     )
 
+    if threads is not None:
+        overrides = (*overrides, f"threads={threads}")
     if surrogates:
         overrides = (*overrides, "storage.surrogates=true")
     config = load_experiment(
@@ -99,6 +116,7 @@ def run(
         )
     if resume and not folder.is_run:
         click.echo("Nothing to resume yet; starting from the beginning.", err=True)
+    receivers = _sinks(sinks)
     source = find_tuned(config, experiment, folder, tune=tune, tuned=tuned)
     known = None if source is None else load_tuned(source)
     for line in plan_in_words(config, tuning_of(config, folder, tune=tune, tuned=known), source):
@@ -118,6 +136,7 @@ def run(
                     jobs=jobs,
                     tune=tune,
                     tuned=known,
+                    sinks=receivers,
                 )
             if not no_report:
                 from unstale.report import write_report
@@ -136,6 +155,7 @@ def run(
             device,
             data_root,
             jobs,
+            sinks,
             as_json,
             no_report,
         )
@@ -171,6 +191,15 @@ def parse_seeds(text: str | None) -> list[int] | None:
         raise ConfigError(
             f"--seeds should be whole numbers with commas between, as 0,1,2. Found {text!r}."
         ) from error
+
+
+def _sinks(names: tuple[str, ...]) -> list["Sink"]:
+    """Return the sinks of an option `--sink`; modules are looked for in the current folder, too."""
+    from unstale.experiment.importing import importing_from
+    from unstale.sinks import as_sinks
+
+    with importing_from([]):
+        return as_sinks(names)
 
 
 def prefer_repeatable(device: str) -> None:
@@ -209,6 +238,7 @@ def _resume_command(
     device: str,
     data_root: str | None,
     jobs: int,
+    sinks: tuple[str, ...],
     as_json: bool,
     no_report: bool,
 ) -> str:
@@ -223,6 +253,7 @@ def _resume_command(
     parts += ["--device", device] if device != "cpu" else []
     parts += ["--data", data_root] if data_root else []
     parts += ["--jobs", str(jobs)] if jobs != 1 else []
+    parts += [part for sink in sinks for part in ("--sink", sink)]
     parts += ["--json"] if as_json else []
     parts += ["--no-report"] if no_report else []
     return shlex.join(parts)

@@ -15,12 +15,14 @@ from unstale.experiment.from_python import config_from_python
 if TYPE_CHECKING:
     from unstale.experiment import Progress
     from unstale.experiment.config import EvaluateSpec
+    from unstale.methods import ServerOptimizer
     from unstale.privacy import Protection, Storage
     from unstale.server import HistorySpec, Limits
     from unstale.sim.attackers import Attack
     from unstale.sim.availability import Availability
     from unstale.sim.cohort import Cohort
     from unstale.sim.drift import Drift
+    from unstale.sinks import Sink
     from unstale.training import LocalSpec
 
 Table = Mapping[str, Any]
@@ -49,11 +51,13 @@ def simulate(
     limits: "Limits | Table | None" = None,
     protection: "Protection | Table | None" = None,
     storage: "Storage | Table | None" = None,
+    optimizer: "str | ServerOptimizer | Table | None" = None,
     oracle: bool = False,
     threads: int | None = None,
     device: str = "cpu",
     data_root: str | None = None,
     progress: "bool | Progress" = True,
+    sinks: "Sequence[Sink | str]" = (),
 ) -> Comparison:
     """Simulate federated learning with slow clients, and compare methods.
 
@@ -93,12 +97,17 @@ def simulate(
         limits: What updates the server refuses.
         protection: What clients do to their updates before they send them.
         storage: How checkpoints are kept.
+        optimizer: How the server moves the weights by what was aggregated, with every method:
+            `"fedadam"`, `{"name": "fedavgm", "momentum": 0.5}` or `FedAdam(lr=0.05)`.
         oracle: Whether to measure how far used updates are from those without delay.
-        threads: CPU threads; torch's own choice if not given.
+        threads: CPU threads; 1 if not given, whatever torch is set to. The last bits of results
+            depend on it, and operations of small models are slower with more.
         device: The torch device to train on.
         data_root: The folder of data sets and weights.
         progress: Whether to show progress and the time left on stderr; or an object that is
             notified of every round.
+        sinks: Where rounds and summary also go while the run goes on: `"tensorboard"`,
+            `"mlflow"`, `"wandb"`, or a sink of your own.
 
     Returns:
         The comparison, with its run folder.
@@ -139,9 +148,14 @@ def simulate(
         limits=limits,
         protection=protection,
         storage=storage,
+        optimizer=optimizer,
         oracle=oracle,
         threads=threads,
     )
+    if out is not None and not str(out):
+        raise ConfigError(
+            "`out` should be a folder. Found an empty text. Name one, or leave it out."
+        )
     folder = next_folder(Path("runs"), config.name) if out is None else RunFolder(Path(out))
     with _shown(progress) as listener:
         try:
@@ -152,6 +166,7 @@ def simulate(
                 data_root=data_root,
                 progress=listener,
                 command="us.simulate",
+                sinks=sinks,
             )
         except KeyboardInterrupt:
             if progress is not False:

@@ -93,21 +93,22 @@ def _missing(name: str, source: Source, roots: list[Path], partial: list[str]) -
     where = ", ".join(str(base) + ("" if base.is_dir() else " (no such folder)") for base in roots)
     incomplete = f" Incomplete: {'; '.join(partial)}." if partial else ""
     return (
-        f"The files of data set '{name}' should be under a data root. Looked for {wanted}; "
-        f"under {where}.{incomplete} {how_to_get(name, source, roots)}"
+        f"{how_to_get(name, source, roots)} The files of data set '{name}' should be under a data "
+        f"root. Found none: looked for {wanted}; under {where}.{incomplete}"
     )
 
 
 def how_to_get(name: str, source: Source, roots: list[Path]) -> str:
     """Return how to get the files and where to put them, for messages."""
     layout = source.layouts[0]
-    put = (
-        f"put the files into {roots[0] / layout.folders[0]} "
+    files = _several(layout.files)
+    place = (
+        f"into {roots[0] / layout.folders[0]} "
         f"(or name another data root by option or {ENVIRONMENT_VARIABLE})."
     )
     if source.downloads:
-        return f"Run `unstale data fetch {name}`, or {put}"
-    return f"{source.obtain or 'Nothing is published to fetch.'} Then {put}"
+        return f"Run `unstale data fetch {name}`, or put the files {place}"
+    return f"Put {files} {place} {source.obtain or 'Nothing is published to fetch.'}"
 
 
 def _several(names: Iterable[str]) -> str:

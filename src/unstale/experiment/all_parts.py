@@ -1,13 +1,13 @@
 """All parts of an experiment, one after the other or side by side."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from unstale.experiment.config import ExperimentConfig
 from unstale.experiment.one_part import run_part
-from unstale.experiment.progress import Progress
+from unstale.experiment.progress import Progress, announce
 from unstale.experiment.side_by_side import Setting, run_side_by_side
 from unstale.run_folder import RunFolder
 from unstale.sim import Scenario
@@ -37,6 +37,7 @@ class Runner:
         scenarios: Mapping[int, Scenario],
         *,
         keep_failures: bool = False,
+        notes: Sequence[str] = (),
     ) -> None:
         """Run every method with every seed of an experiment.
 
@@ -45,8 +46,11 @@ class Runner:
             folder: Its run folder, which holds the config already.
             scenarios: The scenario of each seed.
             keep_failures: As in `run_part`.
+            notes: What is said of the run when it begins.
         """
         self.progress.begin(config, folder.path)
+        for note in notes:
+            announce(self.progress, note)
         for seed in config.seeds:
             folder.write_scenario(seed, scenarios[seed].describe())
         parts = [(method, seed) for seed in config.seeds for method in config.methods]

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from unstale import models
@@ -18,7 +17,8 @@ from unstale.errors import ConfigError, UnknownNameError
 from unstale.experiment.config import ExperimentConfig
 from unstale.experiment.load_data import load_data
 from unstale.experiment.model import build_model, model_for
-from unstale.experiment.prepare import inputs_of
+from unstale.experiment.prepare import inputs_of, taking_vectors
+from unstale.experiment.threads import cpu_threads, threads_of
 from unstale.inversion import InputSpec, embedded_inputs
 from unstale.methods import Convert, Method
 from unstale.sim import Scenario
@@ -84,13 +84,12 @@ def check_experiment(
     else:
         dataset = load_data(config, data_root)
         model, _ = model_for(config, dataset, seed, data_root)
+        model = taking_vectors(model, dataset)
         inputs = inputs_of(model, dataset)
         if random_inputs:
             dataset = replace(dataset, x_train=_random_inputs(dataset, inputs, seed))
         chosen = _of_scenario(Scenario(config.scenario, dataset, seed), clients, conversions)
-    threads = torch.get_num_threads()
-    try:
-        torch.set_num_threads(config.threads or threads)
+    with cpu_threads(threads_of(config.threads)):
         found = check_conversion(
             model,
             local=config.local,
@@ -106,8 +105,6 @@ def check_experiment(
             title=config.name,
             progress=progress,
         )
-    finally:
-        torch.set_num_threads(threads)
     return replace(found, random_data=bool(random_inputs))
 
 

@@ -9,6 +9,7 @@ from unstale import data
 from unstale.data import Dataset
 from unstale.errors import ConfigError, UnknownNameError
 from unstale.experiment.method_config import MethodConfig, checked_label, parse_methods
+from unstale.experiment.optimizer_table import parse_optimizer
 from unstale.experiment.other_local import OtherLocal
 from unstale.experiment.own import Factory, OwnModel
 from unstale.experiment.own_tables import name_table, parse_data, parse_model
@@ -16,10 +17,13 @@ from unstale.experiment.scenario_tables import KINDS, parse_scenario, scenario_t
 from unstale.experiment.strict import build, fit, known_name
 from unstale.experiment.tuning.plan import check_plan
 from unstale.experiment.tuning.spec import TuningSpec
+from unstale.methods import Plain, ServerOptimizer
+from unstale.methods.server_optimizer_registry import optimizer_tables
 from unstale.privacy import Protection, Storage
 from unstale.run_folder.time_to_target import WINDOW
 from unstale.server.checks import Limits
 from unstale.server.history import HistorySpec
+from unstale.server.settings import ServerSettings
 from unstale.sim import ScenarioSpec, drift
 from unstale.training.local import LocalSpec
 
@@ -67,6 +71,8 @@ class ExperimentConfig:
     """The file of pretrained weights: absolute, or relative to a data root; None for none."""
     freeze: tuple[str, ...] = ()
     """Parts of the model that are not trained, by the names of their modules."""
+    fix: bool = False
+    """Whether `fix_model` makes the model one that conversion can train, weights loaded."""
     own_data: Factory | Dataset | None = None
     """Data of one's own, which `data` then only names; None for a registered data set."""
     own_model: OwnModel | None = None
@@ -84,12 +90,18 @@ class ExperimentConfig:
     """What every client does to its update before it sends it."""
     storage: Storage = field(default_factory=Storage)
     """What is written to the disk of single clients."""
+    optimizer: ServerOptimizer = field(default_factory=Plain)
+    """How the server moves the weights by what was aggregated, with every method."""
     oracle: bool = False
     """Whether to report how far updates are from those that clients would send without delay."""
     threads: int | None = None
-    """CPU threads; torch's default if not given. The last bits of results depend on it."""
+    """CPU threads of each process; 1 if not given. The last bits of results depend on it."""
     tuning: TuningSpec | None = None
     """How settings are chosen; None if no method lists any and the file does not say."""
+
+    def __post_init__(self) -> None:
+        for method in self.methods:  # one that makes the model itself goes with plain only
+            _ = ServerSettings(method.build(), optimizer=self.optimizer).chosen_optimizer
 
     @property
     def tunable(self) -> tuple[MethodConfig, ...]:
@@ -119,6 +131,7 @@ class ExperimentConfig:
             # Only where they are set: runs from before they were there can be resumed and compared.
             **_unless_default("protection", self.protection),
             **_unless_default("storage", self.storage),
+            **optimizer_tables(self.optimizer),
             **({} if self.tuning is None else {"tuning": dataclasses.asdict(self.tuning)}),
             "methods": [method.to_json() for method in self.methods],
         }
@@ -128,14 +141,14 @@ class ExperimentConfig:
         return {**name_table(self.data, self.own_data), **settings}
 
     def _model_table(self) -> dict[str, Any]:
-        pretrained = {"weights": self.weights, "freeze": list(self.freeze)}
-        given = {key: value for key, value in pretrained.items() if value}
+        changes = {"weights": self.weights, "freeze": list(self.freeze), "fix": self.fix}
+        given = {key: value for key, value in changes.items() if value}
         return {**name_table(self.model, self.own_model), **self.model_settings, **given}
 
 
 _TOP = {"name", "title", "description", "rounds", "seeds", "overlap", "oracle", "threads"}
 _TABLES = {"data", "model", "local", "other_local", "evaluate", "history", "limits"}
-_TABLES |= {"protection", "storage", "tuning", "methods", *KINDS}
+_TABLES |= {"protection", "storage", "optimizer", "tuning", "methods", *KINDS}
 
 
 def parse(table: Mapping[str, Any], folder: str | None = None) -> ExperimentConfig:
@@ -181,6 +194,7 @@ def parse(table: Mapping[str, Any], folder: str | None = None) -> ExperimentConf
         model_settings=model_table.settings,
         weights=model_table.weights,
         freeze=model_table.freeze,
+        fix=model_table.fix,
         methods=methods,
         local=local,
         other_local=OtherLocal.parse(table.get("other_local"), local),
@@ -190,6 +204,7 @@ def parse(table: Mapping[str, Any], folder: str | None = None) -> ExperimentConf
         limits=build(Limits, table.get("limits", {}), "limits"),
         protection=build(Protection, table.get("protection", {}), "protection"),
         storage=build(Storage, table.get("storage", {}), "storage"),
+        optimizer=parse_optimizer(table.get("optimizer")),
         oracle=_typed(table, "oracle", bool, False),
         threads=_threads(table.get("threads")),
         tuning=_tuning(table, methods, seeds),

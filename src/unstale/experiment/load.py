@@ -10,7 +10,7 @@ from typing import Any
 from unstale.errors import ConfigError, UnknownNameError
 from unstale.experiment.config import ExperimentConfig, parse
 from unstale.experiment.importing import load_plugin
-from unstale.experiment.method_config import MethodConfig, parse_methods
+from unstale.experiment.method_config import parse_methods
 from unstale.methods import METHODS
 
 QUICKSTART = "quickstart"
@@ -56,27 +56,29 @@ def load_experiment(
             part["path"] = str((folder / part["path"]).resolve())
     _find_weights_beside(table.get("model"), folder)
     _find_key_beside(table.get("storage"), folder)
+    if methods is not None:
+        _choose_methods(table, methods)
     config = parse(table, None if folder is None else str(folder.resolve()))
     loaded = tuple(str(Path(plugin).expanduser().resolve()) for plugin in plugins)
-    config = dataclasses.replace(config, plugins=loaded)
-    return config if methods is None else _with_methods(config, methods)
+    return dataclasses.replace(config, plugins=loaded)
 
 
-def _with_methods(config: ExperimentConfig, methods: Sequence[str]) -> ExperimentConfig:
-    """Return an experiment with the methods of `--methods`."""
-    by_label = {method.label: method for method in config.methods}
+def _choose_methods(table: dict[str, Any], methods: Sequence[str]) -> None:
+    """Leave the methods of `--methods` in an experiment's table.
+
+    This comes before the experiment is checked: methods that do not run need not fit it.
+    """
+    by_label = {method.label: method for method in parse_methods(table.get("methods"))}
     for label in methods:
         if label not in by_label and label not in METHODS:
             raise UnknownNameError("A method of --methods", label, {*by_label, *METHODS})
     # In the order of the file, whatever the order of `methods`; then those that it does not have.
     chosen = [method for label, method in by_label.items() if label in methods]
-    more: list[str | MethodConfig] = [
-        label for label in dict.fromkeys(methods) if label not in by_label
-    ]
-    evaluate = config.evaluate
-    if evaluate.reference not in methods:  # there is nothing to compare with
-        evaluate = dataclasses.replace(evaluate, reference=None)
-    return dataclasses.replace(config, methods=parse_methods([*chosen, *more]), evaluate=evaluate)
+    more = [label for label in dict.fromkeys(methods) if label not in by_label]
+    table["methods"] = [*chosen, *more]
+    evaluate = table.get("evaluate")
+    if isinstance(evaluate, dict) and evaluate.get("reference") not in methods:
+        table["evaluate"] = {k: v for k, v in evaluate.items() if k != "reference"}
 
 
 def tuning_beside(source: str | Path) -> Path | None:

@@ -15,7 +15,9 @@ from unstale.methods import AGGREGATORS, METHODS, Method, method
 from unstale.methods.groups import groups_of, merged, with_enabled
 
 # Labels become names of folders and appear on pages.
-LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=-]{0,63}")
+LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._+=-]{0,62}[A-Za-z0-9_+=-])?")
+# Devices on Windows, also with an ending.
+_DEVICE = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +110,13 @@ def checked_label(value: str, where: str) -> str:
     """Return `value`, or raise ConfigError if it cannot name a folder everywhere."""
     if not LABEL.fullmatch(value):
         raise ConfigError(
-            f"`{where}` should be 1 to 64 letters, digits or any of . _ + = -, and begin with a "
-            f"letter or digit. Found {value!r}."
+            f"`{where}` should be 1 to 64 letters, digits or any of . _ + = -, begin with a letter "
+            f"or digit and not end with a dot. Found {value!r}."
+        )
+    if _DEVICE.fullmatch(value):
+        raise ConfigError(
+            f"`{where}` should name a folder on every system. Found {value!r}, which is a device "
+            "on Windows. Choose another one."
         )
     return value
 
@@ -148,7 +155,7 @@ def _aggregator(value: object, where: str) -> object:
         return value
     table = dict(checked_table(value, where))
     name = known_name(table.pop("name", None), tuple(AGGREGATORS), f"{where}.name")
-    hints = typing.get_type_hints(AGGREGATORS[name].aggregator)
+    hints = typing.get_type_hints(AGGREGATORS[name].cls)
     then = {"then": _aggregator(table.pop("then"), f"{where}.then")} if "then" in table else {}
     return {"name": name, **_typed_table(table, hints, where), **then}
 

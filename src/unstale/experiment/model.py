@@ -1,5 +1,7 @@
-"""The model of an experiment: seeded, with pretrained weights and frozen parts if it has any."""
+"""The model of an experiment: seeded; pretrained, fixed and frozen where that is asked."""
 
+import dataclasses
+import logging
 from pathlib import Path
 
 from torch import nn
@@ -15,6 +17,9 @@ from unstale.models import LoadedWeights
 from unstale.run_folder.folder import RunFolder
 from unstale.seeding import derive
 from unstale.sim import Scenario
+from unstale.training.fixing import fixed_copy, model_fixes
+
+logger = logging.getLogger(__name__)
 
 
 def build_model(
@@ -28,7 +33,7 @@ def build_model(
     """Return the model of an experiment, and what was loaded into it.
 
     Initial weights depend on the seed only. Pretrained ones replace them, except for a head that
-    does not fit.
+    does not fit. Then the model is fixed, if the experiment says so, and frozen parts are frozen.
 
     Args:
         config: The experiment.
@@ -52,6 +57,8 @@ def build_model(
     loaded = None
     if config.weights is not None:
         loaded = models.load_weights(model, find_weights(config.weights, data_root))
+    if config.fix:
+        model = fixed_copy(model)[0]
     if config.freeze:
         models.freeze(model, config.freeze)
     return model, loaded
@@ -87,6 +94,17 @@ def model_for(
     if config.own_model is not None:
         check_fit(model, dataset)
     return model, loaded
+
+
+def log_fixes(
+    config: ExperimentConfig, dataset: Dataset, seed: int, data_root: str | None = None
+) -> None:
+    """Log what `fix = true` changes in the model, once for a run; nothing without it."""
+    if not config.fix:
+        return
+    as_given, _ = model_for(dataclasses.replace(config, fix=False), dataset, seed, data_root)
+    listed = "\n".join(f"- {fix}" for fix in model_fixes(as_given)) or "- none: it needs no change"
+    logger.warning("`model.fix` made these changes:\n%s", listed)
 
 
 def find_weights(file: str, data_root: str | None = None) -> Path:

@@ -38,6 +38,8 @@ class ModelTable:
     """The file of pretrained weights."""
     freeze: tuple[str, ...] = ()
     """Parts that are not trained."""
+    fix: bool = False
+    """Whether `fix_model` makes it one that conversion can train."""
 
 
 def parse_data(table: object, folders: tuple[str, ...] = ()) -> DataTable:
@@ -79,11 +81,12 @@ def parse_model(table: object, folders: tuple[str, ...] = ()) -> ModelTable:
     _refuse_given(values, "model")
     weights = fit(values.pop("weights", None), str | None, "model.weights")
     freeze = fit(values.pop("freeze", ()), tuple[str, ...], "model.freeze")
+    fix = fit(values.pop("fix", False), bool, "model.fix")
     factory = _factory(values, "model", folders)
     if factory is not None:
-        return ModelTable(factory.place, factory, factory.settings, weights, freeze)
+        return ModelTable(factory.place, factory, factory.settings, weights, freeze, fix)
     name = known_name(values.pop("name", None), models.names(), "model.name")
-    return ModelTable(name, None, values, weights, freeze)
+    return ModelTable(name, None, values, weights, freeze, fix)
 
 
 def own_name(own: object) -> str:

@@ -10,9 +10,11 @@ from unstale.experiment.config import ExperimentConfig
 from unstale.experiment.method_config import MethodConfig
 from unstale.experiment.model import model_of
 from unstale.inversion import InputSpec, embedded_inputs
+from unstale.methods.base import trains_model
 from unstale.methods.conversion import Convert, RecipeCheck
 from unstale.server import Server
 from unstale.sim import Scenario, Simulation
+from unstale.training.as_token_model import as_token_model
 
 
 def prepare(
@@ -23,8 +25,13 @@ def prepare(
     data_root: str | None = None,
 ) -> Simulation:
     """Return the simulation of a method, at round 0."""
-    model = model_of(config, scenario, data_root).to(device)
+    model = model_of(config, scenario, data_root)
     built = method.build()
+    inputs = None  # what other methods do not need
+    if trains_model(built.compensator):
+        model = taking_vectors(model, scenario.data)
+        inputs = inputs_of(model, scenario.data)
+    model = model.to(device)
     if config.protection.enabled and isinstance(built.compensator, Convert):
         # What clients clip and hide looks like another recipe.
         unchecked = dataclasses.replace(built.compensator, recipe_check=RecipeCheck(enabled=False))
@@ -35,9 +42,10 @@ def prepare(
         local=config.local,
         history=config.history,
         limits=config.limits,
-        inputs=inputs_of(model, scenario.data),
+        inputs=inputs,
         seed=scenario.seed,
         storage=config.storage,
+        optimizer=config.optimizer,
     )
     return Simulation(
         server,
@@ -51,6 +59,15 @@ def prepare(
         recipes=None if config.other_local is None else config.other_local.by_client(scenario),
         protection=config.protection,
     )
+
+
+def taking_vectors(model: nn.Module, dataset: Dataset) -> nn.Module:
+    """Return the model; one of token ids such that it takes their vectors as well.
+
+    Raises:
+        ModelError: If it cannot.
+    """
+    return model if dataset.vocabulary is None else as_token_model(model, dataset.x_train[:4])
 
 
 def inputs_of(model: nn.Module, dataset: Dataset) -> InputSpec:

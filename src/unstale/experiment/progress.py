@@ -17,6 +17,13 @@ class Progress(Protocol):
         """A round is done, now or in an earlier process."""
 
 
+def announce(progress: Progress, text: str) -> None:
+    """Say something of the run to whoever wants to hear it: has a method `announce(text)`."""
+    hear = getattr(progress, "announce", None)
+    if callable(hear):
+        hear(text)
+
+
 class Silent:
     """Progress that nobody looks at."""
 

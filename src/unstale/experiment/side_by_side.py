@@ -36,6 +36,8 @@ from unstale.sim import Scenario
 Part = tuple[str, int]
 # A round that a worker tells of: label, seed, the line's JSON.
 Told = tuple[str, int, dict[str, Any]]
+# Not on Windows, where a worker that is just starting may say that Ctrl-C interrupted it.
+_SIGNALS_CAN_WAIT = hasattr(signal, "pthread_sigmask")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,9 @@ def _ctrl_c_later() -> Iterator[None]:
 
     It reaches all processes of a terminal, but the parent alone decides what it means.
     """
+    if not _SIGNALS_CAN_WAIT:
+        yield
+        return
     resource_tracker.ensure_running()  # else started with the worker, and it ends the waiting
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -154,7 +159,8 @@ def _ctrl_c_later() -> Iterator[None]:
 def _work(setting: Setting, parent: Connection) -> None:
     """Run parts until the parent wants no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # see `_ctrl_c_later`
+    if _SIGNALS_CAN_WAIT:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # see `_ctrl_c_later`
     busy = False
 
     def interrupt(number: int, frame: FrameType | None) -> None:

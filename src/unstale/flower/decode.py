@@ -14,6 +14,7 @@ from torch import Tensor
 
 from unstale.errors import ConfigError
 from unstale.flower.arrays import Layout, RefusedReplyError, read_weights
+from unstale.flower.kept_records import records_as_json
 from unstale.flower.messages import VERSION_KEY
 from unstale.flower.waiting import check_seconds
 from unstale.server.checks import MOST_EXAMPLES, shown
@@ -55,11 +56,21 @@ class ReplyForm:
     """The most bytes that one reply may hold."""
     examples_key: str = "num-examples"
     """The metric in which a client says how many examples it used."""
+    keeps_records: bool = False
+    """Whether all that a client sends beside the arrays is kept until its update is used."""
 
     @classmethod
-    def under(cls, limits: ReplyLimits, layout: Layout, examples_key: str) -> "ReplyForm":
+    def under(
+        cls,
+        limits: ReplyLimits,
+        layout: Layout,
+        examples_key: str,
+        *,
+        keeps_records: bool = False,
+    ) -> "ReplyForm":
         """Return the form of replies under some limits, for a model of that layout."""
-        return cls(layout, limits.max_bytes or 2 * layout.num_bytes + _ROOM, examples_key)
+        max_bytes = limits.max_bytes or 2 * layout.num_bytes + _ROOM
+        return cls(layout, max_bytes, examples_key, keeps_records)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,6 +80,7 @@ class Reply:
     weights: dict[str, Tensor]
     num_examples: int
     metrics: dict[str, float]
+    records: dict[str, Any] | None = None
 
 
 def decode(content: RecordDict, form: ReplyForm, *, version: int) -> Reply:
@@ -90,7 +102,9 @@ def decode(content: RecordDict, form: ReplyForm, *, version: int) -> Reply:
         _check_version(content, version)
         num_examples = _num_examples(metrics, form.examples_key)
         weights = read_weights(arrays, form.layout)
-        return Reply(weights, num_examples, _plain_metrics(metrics, {form.examples_key}))
+        plain = _plain_metrics(metrics, {form.examples_key})
+        records = records_as_json(content) if form.keeps_records else None
+        return Reply(weights, num_examples, plain, records)
     except RefusedReplyError:
         raise
     except Exception as error:  # a stranger's bytes must never end the run

@@ -20,6 +20,8 @@ from typing import Any
 from unstale.errors import RunError
 
 Event = dict[str, Any]
+# Windows would write "\r\n" for the end of a line.
+_BINARY = getattr(os, "O_BINARY", 0)
 
 
 class EventLog:
@@ -67,7 +69,7 @@ class EventLog:
         # ASCII: a reason may quote what no other encoding can hold.
         line = (json.dumps(record, allow_nan=False) + "\n").encode()
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _BINARY, 0o666)
         try:
             # One call for the line: what a crash leaves is its beginning or all of it.
             written = os.write(handle, line)

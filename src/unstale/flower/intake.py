@@ -82,7 +82,9 @@ class Intake:
             raise RefusedReplyError(receipt.code, receipt.reason)
         due = ticket.round + arrival.rounds_late
         idle_from = due if idle_at_once else due + 1
-        return Entry(update, ticket.round, due, idle_from, arrival.seconds, reply.metrics)
+        return Entry(
+            update, ticket.round, due, idle_from, arrival.seconds, reply.metrics, reply.records
+        )
 
     def _fail(self, arrival: Arrival) -> None:
         """Note that a node's work came to nothing."""

@@ -50,7 +50,10 @@ class Entry:
     seconds: float = 0.0
     """Between asking and the answer."""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """What the client measured."""
+    """What the client measured: single finite numbers."""
+    records: Mapping[str, Any] | None = None
+    """All that it sent beside the arrays, as JSON (`kept_records.py`), for a function of the
+    user's own that aggregates metrics; None where there is none."""
 
     @property
     def key(self) -> Key:
@@ -146,8 +149,9 @@ def _read(path: Path, seal: Seal | None) -> Entry:
     if _digest(delta) != about["digest"]:
         raise ValueError("its tensors are not as they were written")
     update = Update(about["client_id"], about["base_version"], delta, about["num_examples"])
-    about = {field.name: about[field.name] for field in dataclasses.fields(Entry)[1:]}
-    return Entry(update, **about)
+    # A journal from before there was a field does not have it.
+    fields = [f.name for f in dataclasses.fields(Entry)[1:] if f.name in about]
+    return Entry(update, **{name: about[name] for name in fields})
 
 
 def _digest(tensors: Mapping[str, Tensor]) -> str:

@@ -1,16 +1,13 @@
 """The rounds of a run: ask, train, step, evaluate, write down."""
 
 import logging
-import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp.strategy import Result, Strategy
 
-from unstale.flower.arrays import RefusedReplyError
-from unstale.flower.decode import ReplyForm, decode_metrics
 from unstale.flower.grid import LateGrid
 from unstale.flower.session import Attendance, Session
 
@@ -103,38 +100,3 @@ def attendance(grid: LateGrid, replies: Iterable[Message]) -> Attendance:
         working=working,
         slow=grid.slow_nodes(),
     )
-
-
-def mean_metrics(measured: Iterable[tuple[int, Mapping[str, float]]]) -> MetricRecord | None:
-    """Return the mean of every metric, weighted by examples, or None if there is none.
-
-    A client that lacks a metric, or sent one that is no number, has no part in its mean.
-
-    Example:
-        >>> dict(mean_metrics([(1, {"loss": 4.0}), (3, {"loss": 0.0, "f1": 0.5})]))
-        {'loss': 1.0, 'f1': 0.5}
-    """
-    weights: dict[str, float] = {}
-    sums: dict[str, float] = {}
-    for num_examples, metrics in measured:
-        for name, value in metrics.items():
-            weights[name] = weights.get(name, 0.0) + num_examples
-            sums[name] = sums.get(name, 0.0) + num_examples * value
-    means = {name: total / weights[name] for name, total in sums.items()}
-    # Sums of huge numbers may overflow.
-    finite = {name: value for name, value in means.items() if math.isfinite(value)}
-    return MetricRecord(dict(finite)) if finite else None
-
-
-def mean_evaluation(replies: Iterable[Message], form: ReplyForm) -> MetricRecord | None:
-    """Return the mean of what nodes measured; replies that cannot be taken are left out."""
-    measured = []
-    for message in replies:
-        if not message.has_content():
-            continue
-        try:
-            measured.append(decode_metrics(message.content, form))
-        except RefusedReplyError as error:
-            node = message.metadata.src_node_id
-            logger.warning("The evaluation of node %s is left out: %s", node, error.reason)
-    return mean_metrics(measured)

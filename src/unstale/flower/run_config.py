@@ -8,7 +8,9 @@ from pathlib import PurePath
 from typing import Any
 
 from unstale.errors import RunError
+from unstale.methods.server_optimizer_registry import optimizer_tables
 from unstale.run_folder import RunFolder
+from unstale.server import ServerSettings
 
 ENGINE = "flower"
 
@@ -27,6 +29,18 @@ def resolved_config(
         "seeds": [seed],
         "evaluate": evaluate,
         "methods": [method],
+    }
+
+
+def server_config(settings: ServerSettings) -> dict[str, Any]:
+    """Return what is written down of the server's settings, beside method and seed."""
+    return {
+        "local": settings.local,
+        "history": settings.history,
+        "limits": settings.limits,
+        "inputs": settings.inputs,
+        "storage": settings.storage,
+        **optimizer_tables(settings.chosen_optimizer),
     }
 
 

@@ -2,7 +2,7 @@
 
 So `unstale report` makes the same table, plots and page of it, also while the run
 goes on. Per round there is one JSON line, lines in the server's log, and, where
-wanted, TensorBoard scalars.
+wanted, scalars for sinks.
 """
 
 import dataclasses
@@ -20,7 +20,6 @@ from unstale.files import write_json
 from unstale.flower.round_line import Evaluation, Refusal, round_line
 from unstale.flower.run_config import ENGINE, as_json, changed_settings, resolved_config, version_of
 from unstale.flower.server_log import join_flowers_log, log_round
-from unstale.flower.tensorboard import Scalars, check_installed
 from unstale.methods import Method
 from unstale.run_folder import (
     Lines,
@@ -32,6 +31,7 @@ from unstale.run_folder import (
 )
 from unstale.server import Server
 from unstale.server.report import Report
+from unstale.sinks import Feed, Sink, as_sinks
 
 logger = logging.getLogger(__name__)
 
@@ -49,11 +49,10 @@ class RunLog:
             smoothed over) and `affected` (positions of the classes that slow nodes hold), and
             whatever else should be remembered.
         device: Where the server's weights are.
-        tensorboard: True for TensorBoard scalars in `tensorboard/` of the folder, or the
-            folder to write them to.
+        sinks: Where rounds and summary also go while the run goes on; by name or as an object.
 
     Raises:
-        ConfigError: If scalars are wanted and TensorBoard is not installed.
+        ConfigError: If a sink is none, or its library is not installed.
 
     Example:
         >>> log = RunLog("runs/site-a", method="convert", seed=0, config={"rounds": 50})
@@ -69,7 +68,7 @@ class RunLog:
         seed: int = 0,
         config: Mapping[str, Any] | None = None,
         device: torch.device | str = "cpu",
-        tensorboard: bool | str | Path = False,
+        sinks: Sequence[Sink | str] = (),
     ) -> None:
         self.folder = RunFolder(Path(folder))
         self.seed = seed
@@ -86,10 +85,9 @@ class RunLog:
         self.rounds = int(self.config["rounds"])
         self._device = torch.device(device)
         self._lines = Lines(self.folder.lines_path(self.label, seed))
-        self._board = self.folder.path / "tensorboard" if tensorboard is True else tensorboard
-        self._scalars: Scalars | None = None
-        if self._board:
-            check_installed()
+        self._feed = Feed(as_sinks(sinks), self.folder)
+        # Rounds that sinks have not got yet.
+        self._untold: list[Round] = []
 
     def begin(self, resume_at: int | None = None) -> None:
         """Open the folder for a new run, or for one that goes on.
@@ -109,8 +107,7 @@ class RunLog:
         except BaseException:
             self.folder.unlock()
             raise
-        if self._board:
-            self._scalars = Scalars(Path(self._board), resume_at)
+        self.tell_sinks()
 
     def _open(self, resume_at: int | None) -> None:
         folder = self.folder
@@ -126,7 +123,9 @@ class RunLog:
         # Until the end comes again this run is an unfinished one.
         folder.summary_path.unlink(missing_ok=True)
         (folder.path / "timing.json").unlink(missing_ok=True)
-        kept = self._cut(resume_at or 0)
+        # A resumed run brings sinks up to date with what is there.
+        self._untold = self._cut(resume_at or 0)
+        kept = len(self._untold)
         environment = folder.path / "environment.json"
         if not environment.is_file():
             described = describe_environment(self._device, "")
@@ -140,17 +139,16 @@ class RunLog:
         if kept < resume_at:
             logger.warning("  the lines of %d rounds are missing", resume_at - kept)
 
-    def _cut(self, last: int) -> int:
-        """Cut the lines after a round and return how many are left."""
+    def _cut(self, last: int) -> list[Round]:
+        """Cut the lines after a round and return those that are left."""
         try:
-            return len(self._lines.cut(last))
+            return self._lines.cut(last)
         except RunError as error:
             # What happened cannot be repeated as in the simulator, and serving matters more.
             aside = self._lines.path.with_suffix(".damaged.jsonl")
             logger.warning("The lines so far are set aside as %s. %s", aside.name, error)
             self._lines.path.replace(aside)
-            self._lines.cut(0)
-            return 0
+            return self._lines.cut(0)
 
     def round(
         self,
@@ -182,10 +180,19 @@ class RunLog:
         line = dataclasses.replace(line, method=self.label, seed=self.seed)
         self._lines.append(line)
         self._lines.flush()
-        if self._scalars is not None:
-            self._scalars.round(line)
+        self._untold.append(line)
         log_round(line, self.rounds)
         return line
+
+    def tell_sinks(self) -> None:
+        """Hand what was written down to the sinks.
+
+        To be called after the checkpoint of a round: a round that a crash takes back is then one
+        that no sink has got.
+        """
+        untold, self._untold = self._untold, []
+        for line in untold:
+            self._feed.tell(self.label, self.seed, line)
 
     def surrogates(self, server: Server) -> None:
         """Write what some of the server's surrogates look like, if its `storage` says so."""
@@ -203,15 +210,15 @@ class RunLog:
         """
         more = {ENGINE: as_json(facts)} if facts else None
         summary = write_summary(self.folder, more)
+        self.tell_sinks()
+        self._feed.finish(self.label, self.seed)
         logger.info("Run done. Its report: unstale report %s", self.folder.path)
         self.close()
         return summary
 
     def close(self) -> None:
         """Stop writing and let others work in the folder; the run may be resumed."""
-        if self._scalars is not None:
-            self._scalars.close()
-            self._scalars = None
+        self._feed.close()
         self.folder.unlock()
 
     def __enter__(self) -> "RunLog":

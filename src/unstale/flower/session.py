@@ -18,6 +18,7 @@ from unstale.flower.server_log import join_flowers_log, log_round
 from unstale.flower.work import Arrival
 from unstale.flower.work_book import WorkBook
 from unstale.methods.description import describe_method
+from unstale.methods.server_optimizer_registry import optimizer_table
 from unstale.server import Server, ServerSettings
 from unstale.server.report import Report
 
@@ -150,6 +151,7 @@ class Session:
                 self.book.kept_versions(),
                 attendance.slow,
             ),
+            *([] if self._log is None else [self._log.tell_sinks]),
         ]
         intake.next_version()
         self._report = None
@@ -220,15 +222,17 @@ def restored_server(saved: Saved, model: nn.Module, settings: ServerSettings) ->
     """Return the server of a checkpoint.
 
     Raises:
-        RunError: If the settings have another method or seed.
+        RunError: If the settings have another method, server optimizer or seed.
         CheckpointError: If the model is another one.
     """
     tree, versions = saved
     now, before = describe_method(settings.chosen), tree["method"]
+    optimizer = optimizer_table(settings.chosen_optimizer)
     for what, found, wanted in (
         ("method", now["name"], before["name"]),
         ("method's parts", now["compensator"], before["compensator"]),
         ("aggregator", now["aggregator"], before["aggregator"]),
+        ("server optimizer", optimizer, tree.get("optimizer", {"name": "plain"})),
         ("seed", settings.seed, tree["seed"]),
     ):
         if found != wanted:

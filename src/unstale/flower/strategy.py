@@ -20,7 +20,7 @@ How one reply travels, file by file:
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -38,13 +38,18 @@ from unstale.flower.decode import ReplyForm, ReplyLimits
 from unstale.flower.grid import LateGrid
 from unstale.flower.ledger import Ledger
 from unstale.flower.messages import RecordNames, messages_to
-from unstale.flower.rounds import Asking, EvaluateFn, mean_evaluation, mean_metrics, run_rounds
+from unstale.flower.metrics import MetricAggregation, MetricsFn
+from unstale.flower.rounds import Asking, EvaluateFn, run_rounds
+from unstale.flower.run_config import server_config
 from unstale.flower.run_log import RunLog
 from unstale.flower.session import Session, restored_or_none, restored_server
+from unstale.flower.settings_words import settings_in_words
+from unstale.flower.strategy_arguments import check_arguments
 from unstale.flower.work import Arrival
 from unstale.methods import Compensator, Method
 from unstale.methods.base import trains_model
 from unstale.server import Server, ServerSettings
+from unstale.sinks import Sink, as_sinks
 from unstale.training import check_model
 from unstale.training.client import statistics_of
 
@@ -74,9 +79,15 @@ class Unstale(Strategy):
             rounds by which its replies come late.
         folder: Where checkpoints, accepted updates, events and the round log go. None to
             write nothing down; then nothing can be resumed.
-        tensorboard: True for TensorBoard scalars in the folder, or where to write them.
+        sinks: Where rounds and summary also go while the run goes on: `"tensorboard"`,
+            `"mlflow"`, `"wandb"`, or a sink of your own. Needs a folder.
         about: For the record and the report's page: `title`, `description`, `evaluate` with
             `target` and `affected`.
+        train_metrics_aggr_fn: As FedAvg's: a function of the replies' records and of the name
+            of the metric to weigh by that returns one MetricRecord. It gets the replies that a
+            round uses, late ones in the round in which they are used, without their arrays.
+            None for a mean weighted by examples.
+        evaluate_metrics_aggr_fn: Likewise, of the replies to an evaluation.
 
     Raises:
         ConfigError: If an argument is of the wrong kind, or Flower cannot carry the model.
@@ -111,31 +122,27 @@ class Unstale(Strategy):
         records: RecordNames = RecordNames(),  # noqa: B008
         delay: Callable[[int], int] | None = None,
         folder: str | Path | None = None,
-        tensorboard: bool | str | Path = False,
+        sinks: Sequence[Sink | str] = (),
         about: Mapping[str, Any] | None = None,
+        train_metrics_aggr_fn: MetricsFn | None = None,
+        evaluate_metrics_aggr_fn: MetricsFn | None = None,
     ) -> None:
         if isinstance(server, str | Method | Compensator):
             server = ServerSettings(method=server)
-        for name, value, wanted in (
-            ("model", model, nn.Module),
-            ("server", server, ServerSettings),
-            ("cohort", cohort, Cohort),
-            ("close", close, ClosePolicy),
-            ("reply_limits", reply_limits, ReplyLimits),
-            ("records", records, RecordNames),
-            ("about", about or {}, Mapping),
-        ):
-            if not isinstance(value, wanted):
-                raise ConfigError(
-                    f"Unstale: `{name}` should be a `{wanted.__name__}`. Found "
-                    f"{type(value).__name__}."
-                )
-        if delay is not None and not callable(delay):
-            raise ConfigError(
-                "Unstale: `delay` should be a function from a node to a number of rounds. Found "
-                f"{type(delay).__name__}."
-            )
+        check_arguments(
+            {
+                "model": (model, nn.Module),
+                "server": (server, ServerSettings),
+                "cohort": (cohort, Cohort),
+                "close": (close, ClosePolicy),
+                "reply_limits": (reply_limits, ReplyLimits),
+                "records": (records, RecordNames),
+                "about": (about or {}, Mapping),
+            },
+            delay,
+        )
         self.method = server.chosen
+        _ = server.chosen_optimizer  # refused here if it does not go with the method
         check_model(model, stateful=not trains_model(self.method.compensator))
         self.settings = server
         self.cohort = cohort
@@ -146,9 +153,21 @@ class Unstale(Strategy):
         self._records = records
         averaged = server.local.buffers == "averaged"
         self._layout = Layout(model, statistics_of(model) if averaged else ())
-        self._form = ReplyForm.under(reply_limits, self._layout, records.weighted_by_key)
+        self._form = ReplyForm.under(
+            reply_limits,
+            self._layout,
+            records.weighted_by_key,
+            keeps_records=train_metrics_aggr_fn is not None,
+        )
+        self._metrics = MetricAggregation(
+            self._form, train_metrics_aggr_fn, evaluate_metrics_aggr_fn
+        )
         self._delay = delay
-        self._tensorboard = tensorboard
+        self._sinks = as_sinks(sinks)
+        if self._sinks and folder is None:
+            raise ConfigError(
+                "Unstale: `sinks` need a `folder`, where it is kept what they have got. Found none."
+            )
         self._about = dict(about or {})
         self._server: Server | None = None
         self._session: Session | None = None
@@ -170,10 +189,9 @@ class Unstale(Strategy):
 
     def summary(self) -> None:
         """Log the settings."""
-        logger.info("Method: %s", self.method.name)
-        logger.info("Rounds close by: %s", self.close_policy)
-        logger.info("Nodes: %s", self.cohort)
-        logger.info("Folder: %s", self.folder or "none, so nothing can be resumed")
+        told = settings_in_words(self.settings, self.cohort, self.close_policy, self.folder)
+        for line in told:
+            logger.info("%s", line)
 
     # ---- a run ----------------------------------------------------------------------
 
@@ -273,15 +291,7 @@ class Unstale(Strategy):
     def _run_log(self, num_rounds: int) -> RunLog | None:
         if self.folder is None:
             return None
-        settings = self.settings
-        config = {
-            "rounds": num_rounds,
-            **self._about,
-            "local": settings.local,
-            "history": settings.history,
-            "limits": settings.limits,
-            "inputs": settings.inputs,
-            "storage": settings.storage,
+        own = {
             "cohort": self.cohort,
             "close": self.close_policy,
             "reply_limits": {**asdict(self.reply_limits), "max_bytes": self._form.max_bytes},
@@ -289,10 +299,10 @@ class Unstale(Strategy):
         return RunLog(
             self.folder,
             method=self.method,
-            seed=settings.seed,
-            config=config,
+            seed=self.settings.seed,
+            config={"rounds": num_rounds, **self._about, **server_config(self.settings), **own},
             device=next(self._model.parameters()).device,
-            tensorboard=self._tensorboard,
+            sinks=self._sinks,
         )
 
     def _running(self) -> Session:
@@ -345,8 +355,7 @@ class Unstale(Strategy):
         session, grid = self._running(), _as_late(self._grid)
         arrivals = [a for a in map(grid.arrival_of, replies) if a is not None]
         session.step(server_round, arrivals)
-        measured = [(e.update.num_examples, e.metrics) for e in session.book.given()]
-        return self._arrays(), mean_metrics(measured)
+        return self._arrays(), self._metrics.of_training(session.book.given())
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -366,8 +375,8 @@ class Unstale(Strategy):
     def aggregate_evaluate(
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
-        """Return the mean of what nodes measured."""
-        return mean_evaluation(replies, self._form)
+        """Return what nodes measured as one record."""
+        return self._metrics.of_evaluation(replies)
 
 
 def _as_late(grid: Grid | None) -> LateGrid:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from unstale.lazy import lazy_names
 from unstale.methods.aggregator_registry import AGGREGATORS, aggregator
 from unstale.methods.registry import METHODS, Method, MethodSpec, as_method, method, register
+from unstale.methods.server_optimizer_registry import SERVER_OPTIMIZERS
 
 # Where each class lives. The imports below are for type checkers and editors;
 # `tests/unit/test_exported.py` compares the two.
@@ -48,6 +49,14 @@ _HOMES = {
     "unstale.methods.identity": ("Identity",),
     "unstale.methods.memory": ("Memory",),
     "unstale.methods.prediction": ("PredictedMove",),
+    "unstale.methods.server_optimizers": (
+        "FedAdagrad",
+        "FedAdam",
+        "FedAvgM",
+        "FedYogi",
+        "Plain",
+        "ServerOptimizer",
+    ),
     "unstale.methods.weighting": (
         "ExponentialWeight",
         "HingeWeight",
@@ -94,6 +103,14 @@ if TYPE_CHECKING:
     from unstale.methods.identity import Identity
     from unstale.methods.memory import Memory
     from unstale.methods.prediction import PredictedMove
+    from unstale.methods.server_optimizers import (
+        FedAdagrad,
+        FedAdam,
+        FedAvgM,
+        FedYogi,
+        Plain,
+        ServerOptimizer,
+    )
     from unstale.methods.weighting import (
         ExponentialWeight,
         HingeWeight,
@@ -107,6 +124,7 @@ else:
 __all__ = [
     "AGGREGATORS",
     "METHODS",
+    "SERVER_OPTIMIZERS",
     "Aggregator",
     "Budget",
     "Calibration",
@@ -120,7 +138,11 @@ __all__ = [
     "Drop",
     "ExponentialWeight",
     "FedAT",
+    "FedAdagrad",
+    "FedAdam",
     "FedAvg",
+    "FedAvgM",
+    "FedYogi",
     "FirstOrder",
     "HingeWeight",
     "Identity",
@@ -133,10 +155,12 @@ __all__ = [
     "MultiKrum",
     "NormBound",
     "OnlyUnique",
+    "Plain",
     "PolynomialWeight",
     "PredictedMove",
     "RecipeCheck",
     "ScaledWeight",
+    "ServerOptimizer",
     "SigmoidWeight",
     "StandIn",
     "Stateless",

@@ -133,6 +133,19 @@ def trains_model(compensator: Compensator) -> bool:
     return False
 
 
+@runtime_checkable
+class MakesModel(Protocol):
+    """An aggregator that makes the next global model itself, as FedAT's does."""
+
+    makes_model: ClassVar[bool]
+    """True: its change is the way to that model, which a server optimizer would leave."""
+
+
+def makes_model(aggregator: Aggregator) -> bool:
+    """Return whether an aggregator makes the next global model itself."""
+    return isinstance(aggregator, MakesModel) and aggregator.makes_model
+
+
 # --- for wrappers ------------------------------------------------------------------------
 
 

@@ -19,7 +19,7 @@ from unstale.methods.registry import METHODS, Method
 
 def _known() -> dict[str, type[Any]]:
     classes: list[type[Any]] = [Chain, ConvertAll, InGroups, OnlyUnique, SwitchBack]
-    classes += [spec.aggregator for spec in AGGREGATORS.values()]
+    classes += [spec.cls for spec in AGGREGATORS.values()]
     for spec in METHODS.values():
         classes += [spec.compensator, spec.aggregator, *groups_of(spec.compensator).values()]
     return {cls.__name__: cls for cls in classes}

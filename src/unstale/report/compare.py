@@ -19,9 +19,21 @@ from unstale.report.records import Method, MethodSummary, Round, Run
 from unstale.report.summarise import Summary, summarise
 from unstale.run_folder.differences import differences
 
-# Settings that do not change what methods are up against.
+# Settings that do not change what methods are up against. The server optimizer is part of how
+# the server answers to the scenario, as the method is.
 NO_SCENARIO = frozenset(
-    ("name", "title", "description", "methods", "seeds", "threads", "oracle", "storage", "history")
+    (
+        "name",
+        "title",
+        "description",
+        "methods",
+        "optimizer",
+        "seeds",
+        "threads",
+        "oracle",
+        "storage",
+        "history",
+    )
 )
 _LONGEST = 80
 

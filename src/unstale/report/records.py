@@ -12,6 +12,7 @@ from unstale.report.nodes import NodeHistory, histories
 from unstale.run_folder import Round as Round
 from unstale.run_folder import SurrogateSamples
 from unstale.run_folder.best import NO_DELAY
+from unstale.run_folder.optimizer_words import optimizer_in_words
 from unstale.run_folder.protection_words import protection_in_words
 from unstale.run_folder.time_to_target import WINDOW
 from unstale.run_folder.tuning import TuningRecord
@@ -138,6 +139,12 @@ class Run:
         """What clients did to their updates before they sent them, in words; empty for nothing."""
         settings = self.config.get("protection")
         return protection_in_words(settings) if isinstance(settings, dict) else ""
+
+    @property
+    def optimizer(self) -> str:
+        """The server optimizer and its settings, in words; empty for the plain one."""
+        table = self.config.get("optimizer")
+        return optimizer_in_words(table) if isinstance(table, dict) else ""
 
     @property
     def converts(self) -> bool:

@@ -55,10 +55,18 @@ def in_words(seconds: float | None) -> str:
         >>> in_words(42), in_words(600), in_words(9000), in_words(None)
         ('about 42 s left', 'about 10 min left', 'about 2.5 h left', '')
     """
-    if seconds is None:
-        return ""
+    return "" if seconds is None else f"about {duration(seconds)} left"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in few characters.
+
+    Example:
+        >>> duration(0.4), duration(75), duration(600), duration(9000)
+        ('0 s', '75 s', '10 min', '2.5 h')
+    """
     if seconds < 100:
-        return f"about {seconds:.0f} s left"
+        return f"{seconds:.0f} s"
     if seconds < 6000:
-        return f"about {seconds / 60:.0f} min left"
-    return f"about {seconds / 3600:.1f} h left"
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

@@ -9,6 +9,8 @@ scenario/seed-0.json               who is slow and what everyone holds (simulato
 rounds/<label>/seed-0.jsonl        one line per round
 checkpoints/<label>/seed-0/        while running: the last two; then final.safetensors
 surrogates/<label>/seed-0.json     some of what a converting method made, if that is wanted
+sinks/<label>/seed-0.json          how much sinks have got, if there are some
+tensorboard/ mlflow/ wandb/        what sinks of that name write, unless they write elsewhere
 failures/<label>/seed-0.json       why a try of a tuning failed (in `tuning/` only)
 tuning.json                        what tuning tried and chose, in a run with tuned settings
 tuning/                            the run folder of the tries
@@ -28,6 +30,7 @@ from filelock import FileLock, Timeout
 
 from unstale.errors import RunError
 from unstale.files import write_json
+from unstale.out_places import cannot_write, is_full, require_folder
 
 
 class RunFolder:
@@ -73,6 +76,10 @@ class RunFolder:
         """Why one method with one seed failed, where that is written down (in a tuning)."""
         return self.path / "failures" / label / f"seed-{seed}.json"
 
+    def sinks_path(self, label: str, seed: int) -> Path:
+        """How much sinks have got of one method with one seed; there if there are sinks."""
+        return self.path / "sinks" / label / f"seed-{seed}.json"
+
     @property
     def tuning_path(self) -> Path:
         """The record of a tuning; there if settings of this run were tuned."""
@@ -105,20 +112,26 @@ class RunFolder:
         very object holds changes nothing.
 
         Raises:
+            ConfigError: If the folder cannot be made or written.
             RunError: If somebody else works here.
         """
         if self._lock is not None:
             return
-        self.path.mkdir(parents=True, exist_ok=True)
+        require_folder(self.path, "out")
         # A run may be begun in one thread and ended in another.
         lock = FileLock(self.path / ".lock", timeout=0, thread_local=False)
         try:
+            self.path.mkdir(parents=True, exist_ok=True)
             lock.acquire()
         except Timeout as error:
             raise RunError(
                 f"One process at a time should work in a run folder. Another one is at work in "
                 f"{self.path}. Wait for it, or choose another folder (--out of `unstale run`)."
             ) from error
+        except OSError as error:
+            if is_full(error):
+                raise
+            raise cannot_write(self.path, "out", error) from error
         self._lock = lock
 
     def unlock(self) -> None:

@@ -7,6 +7,7 @@ It names no path of the machine, and its bytes depend on the run alone.
 """
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,19 +44,35 @@ def keep_run(folder: RunFolder, out: Path) -> Path:
     config = folder.read_json(folder.config_path)
     copied = [folder.summary_path, folder.path / "timing.json"]
     copied += sorted((folder.path / "scenario").glob("seed-*.json"))
-    copied += [p for p in (folder.tuning_path, folder.weights_path, folder.own_path) if p.is_file()]
+    copied += [path for path in (folder.weights_path, folder.own_path) if path.is_file()]
     for path in copied:
         write_whole(out / path.relative_to(folder.path), path.read_bytes())
+    if folder.tuning_path.is_file():
+        record = folder.read_json(folder.tuning_path)
+        write_json(out / folder.tuning_path.name, _public_record(record))
     for method in config["methods"]:
         for seed in config["seeds"]:
             lines = folder.lines_path(method["label"], seed)
             name = lines.relative_to(folder.path).as_posix() + COMPRESSED
             write_whole(out / name, compress(Lines(lines).read_bytes()))
-    command = public_command(shlex.split(environment.get("command") or ""))
-    write_json(out / "environment.json", {**environment, "command": command})
+    write_json(out / "environment.json", _public_environment(environment))
     # Last: a copy that was cut off is no run.
     write_json(out / "config.json", _without_paths(config))
     return out
+
+
+def _public_environment(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an environment whose command names no path of the machine."""
+    command = public_command(shlex.split(environment.get("command") or ""))
+    return {**environment, "command": command}
+
+
+def _public_record(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the record of a tuning, which has an environment and settings of its own."""
+    found = {**record, "config": _without_paths(record.get("config"))}
+    if record.get("environment"):
+        found["environment"] = _public_environment(record["environment"])
+    return found
 
 
 def _without_paths(value: Any) -> Any:

@@ -85,7 +85,8 @@ class Lines:
             ValueError: If it holds a number that is not finite, which is no JSON.
         """
         line = json.dumps(round.to_json(), ensure_ascii=False, allow_nan=False)
-        with self.path.open("a", encoding="utf-8") as file:
+        # The same bytes everywhere: Windows would write "\r\n".
+        with self.path.open("a", encoding="utf-8", newline="\n") as file:
             file.write(line + "\n")
 
     def flush(self) -> None:
@@ -100,19 +101,25 @@ class Lines:
             return []
         # Bytes, and only b"\n": text would also be cut at the line separators of Unicode.
         *whole, _ = content_of(path).split(b"\n")
-        return [(line, self._parsed(at, line)) for at, line in enumerate(whole, start=1)]
+        return [(line, parsed(self.path, at, line)) for at, line in enumerate(whole, start=1)]
 
-    def _parsed(self, position: int, line: bytes) -> Round:
-        where = f"Line {position} of {self.path}"
-        try:
-            return Round.from_json(_object(line))
-        except VersionError as error:
-            raise RunError(f"{where} cannot be read. {error}") from error
-        except DamageError as error:
-            raise RunError(
-                f"{where} is damaged. {error} "
-                "Remove the file and use --resume to run this method again."
-            ) from error
+
+def parsed(path: Path, position: int, line: bytes) -> Round:
+    """Return the round of one line, without its end.
+
+    Raises:
+        RunError: If it is damaged, or of another version of the schema; names file and line.
+    """
+    where = f"Line {position} of {path}"
+    try:
+        return Round.from_json(_object(line))
+    except VersionError as error:
+        raise RunError(f"{where} cannot be read. {error}") from error
+    except DamageError as error:
+        raise RunError(
+            f"{where} is damaged. {error} "
+            "Remove the file and use --resume to run this method again."
+        ) from error
 
 
 def _object(line: bytes) -> dict[str, Any]:

@@ -182,15 +182,13 @@ def summarise(folder: RunFolder) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the figures and the seconds of every method."""
     config = folder.read_json(folder.config_path)
     rounds, target = config["rounds"], config["evaluate"]["target"]
-    window = config["evaluate"].get("window") or WINDOW
     reference = reference_of(config)
-    goal = math.inf if target is None else target  # a run on real clients may have none
     methods: dict[str, Any] = {}
     timing: dict[str, Any] = {}
     for method in config["methods"]:
         label = method["label"]
         lines = {s: Lines(folder.lines_path(label, s)).read() for s in config["seeds"]}
-        found = {s: figures(of_seed, rounds, goal, window) for s, of_seed in lines.items()}
+        found = {seed: figures_of_part(config, of_seed) for seed, of_seed in lines.items()}
         methods[label] = {"name": method.get("name", label), **over_seeds(found)}
         seconds = [sum(line.seconds for line in of_seed) for of_seed in lines.values()]
         timing[label] = {"seconds": sum(seconds), "per_seed": seconds}
@@ -200,11 +198,24 @@ def summarise(folder: RunFolder) -> tuple[dict[str, Any], dict[str, Any]]:
         "seeds": config["seeds"],
         "rounds": rounds,
         "target": target,
-        "window": window,
+        "window": _window(config),
         "reference": reference,
         "methods": with_savings(methods, reference),
     }
     return summary, {"methods": timing}
+
+
+def figures_of_part(config: Mapping[str, Any], lines: Sequence[Round]) -> dict[str, Any]:
+    """Return the figures of one method with one seed, in the terms of a resolved config."""
+    target = config["evaluate"]["target"]
+    # A run on real clients may have no target, and an open end.
+    goal = math.inf if target is None else target
+    return figures(lines, config["rounds"], goal, _window(config))
+
+
+def _window(config: Mapping[str, Any]) -> int:
+    window: int = config["evaluate"].get("window") or WINDOW
+    return window
 
 
 def for_programs(folder: RunFolder) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from unstale.executors import Background, Executor
 from unstale.inversion import InputSpec
 from unstale.methods import Method
 from unstale.methods.description import describe_method, rebuild_method
+from unstale.methods.server_optimizer_registry import optimizer_of, optimizer_table
+from unstale.methods.server_optimizers import ServerOptimizer
 from unstale.params import Params
 from unstale.privacy.storage import Storage
 from unstale.server.checkpoint import ReadParams
@@ -85,6 +87,7 @@ def settings_tree(settings: ServerSettings) -> dict[str, Any]:
         "inputs": None if inputs is None else dataclasses.asdict(inputs),
         "seed": settings.seed,
         "storage": dataclasses.asdict(settings.storage),
+        "optimizer": optimizer_table(settings.chosen_optimizer),
     }
 
 
@@ -96,11 +99,13 @@ def settings_of(
     executor: Executor | None = None,
     background: Background | None = None,
     storage: Storage | None = None,
+    optimizer: str | Mapping[str, Any] | ServerOptimizer | None = None,
 ) -> ServerSettings:
     """Return the settings in a checkpoint; arguments that are given replace them.
 
     Raises:
-        CheckpointError: If the method or the loss has no registered name and is not given.
+        CheckpointError: If the method, the loss or the server optimizer has no registered name
+            and is not given.
     """
     return ServerSettings(
         rebuild_method(tree["method"]) if method is None else method,
@@ -111,6 +116,7 @@ def settings_of(
         executor,
         background,
         tree["seed"],
-        # Not in checkpoints from before there was such a setting.
+        # These two are not in checkpoints from before there were such settings.
         Storage(**tree.get("storage", {})) if storage is None else storage,
+        optimizer_of(tree.get("optimizer", {"name": "plain"})) if optimizer is None else optimizer,
     )

@@ -1,11 +1,7 @@
 """`Server`: open work, arrivals, history and checkpoints around the pure step."""
 
 import dataclasses
-import logging
-import threading
-from collections import Counter
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -14,34 +10,28 @@ from torch import nn
 from unstale.errors import ConfigError
 from unstale.executors import Executor
 from unstale.executors.background import Background
-from unstale.inversion import InputSpec, Surrogate
+from unstale.inversion import InputSpec
 from unstale.methods import Compensator, Method
-from unstale.methods.absence import stood_in_for
 from unstale.methods.aggregate import Aggregator
 from unstale.methods.base import trains_model
-from unstale.methods.conversion.prefit import FitJob, fit_job_of, surrogates_of
+from unstale.methods.server_optimizers import ServerOptimizer
 from unstale.params import Params, clone, params_of
-from unstale.privacy.storage import WITHOUT_MEMORY, Storage
+from unstale.privacy.storage import Storage
 from unstale.seeding import generator
-from unstale.server.awaiting_fit import AwaitingFit
-from unstale.server.checkpoint import Checkpoints, ReadParams
 from unstale.server.checks import Limits, check_update, is_client_id, owned, refuse, shown
-from unstale.server.history import History, HistorySpec
-from unstale.server.open_work import Tickets
-from unstale.server.registration import Registration
+from unstale.server.history import HistorySpec
+from unstale.server.parts import ServerParts
 from unstale.server.report import Report
-from unstale.server.saved_parts import check_fits, readers, settings_of, settings_tree, update_tree
+from unstale.server.saving import ServerSaving
 from unstale.server.settings import ServerSettings, chosen_method
-from unstale.server.step import ServerState, initial_state, step
+from unstale.server.step import initial_state, step
 from unstale.training.client import statistics_of
 from unstale.training.local import LocalSpec
 from unstale.training.model_checks import check_model
-from unstale.updates import Key, Receipt, ServerView, TrainingTools, Update
-
-logger = logging.getLogger(__name__)
+from unstale.updates import Receipt, TrainingTools, Update
 
 
-class Server:
+class Server(ServerSaving):
     """A federated learning server that accepts updates of any staleness.
 
     Clients get the global model by `check_out` and send updates by `submit`; `step`
@@ -62,6 +52,8 @@ class Server:
             to fit them in the step. The caller closes it. Neither is saved in checkpoints.
         seed: Seed of the method's random draws.
         storage: What `save` writes down of single clients, and whether it is encrypted.
+        optimizer: How the weights move by what was aggregated: a server optimizer by name, as a
+            table with `name` and settings, or an object such as `FedAdam(lr=0.05)`.
 
     Example:
         >>> server = Server(nn.Linear(2, 1), method="unweighted")
@@ -90,6 +82,7 @@ class Server:
         background: Background | None = None,
         seed: int = 0,
         storage: Storage | None = None,
+        optimizer: str | Mapping[str, Any] | ServerOptimizer = "plain",
     ) -> None:
         settings = ServerSettings(
             chosen_method(method, compensator, aggregator),
@@ -101,8 +94,9 @@ class Server:
             background,
             int(seed),
             storage or Storage(),
+            optimizer,
         )
-        self._begin(model, settings, None)
+        super().__init__(_new_parts(model, settings, None))
 
     @classmethod
     def from_settings(
@@ -115,107 +109,7 @@ class Server:
             settings: The settings of the server.
             params: Initial weights to use instead of the model's.
         """
-        server = cls.__new__(cls)
-        server._begin(model, settings, params)
-        return server
-
-    def _begin(self, model: nn.Module, settings: ServerSettings, given: Params | None) -> None:
-        method = settings.chosen
-        check_model(model, stateful=not trains_model(method.compensator))
-        statistics = statistics_of(model) if settings.local.buffers == "averaged" else {}
-        params = {**params_of(model), **statistics} if given is None else clone(given)
-        state = initial_state(params, method)
-        self._assemble(model, settings, state, frozenset(statistics))
-        self._history.advance(0, params, None)
-
-    def _assemble(
-        self,
-        model: nn.Module | None,
-        settings: ServerSettings,
-        state: ServerState,
-        statistics: frozenset[str],
-    ) -> None:
-        self.model = model
-        self.statistics = statistics
-        """Names in `params` that are no weights but running statistics, which are averaged."""
-        self.settings = settings
-        self.method = settings.chosen
-        self._state = state
-        self._history = History(settings.history, self.method.compensator.lookback)
-        self._tickets = Tickets()
-        self._clients = Registration()
-        self._pending: dict[Key, Update] = {}
-        self._awaiting = AwaitingFit(settings.background, model)
-        self._refused: Counter[str] = Counter()
-        self._checkpoints: dict[Path, Checkpoints] = {}
-        self._lock = threading.RLock()
-
-    @property
-    def local(self) -> LocalSpec:
-        """The training recipe that clients run."""
-        return self.settings.local
-
-    @property
-    def limits(self) -> Limits:
-        """Limits on the updates that clients may send."""
-        return self.settings.limits
-
-    @property
-    def inputs(self) -> InputSpec | None:
-        """Shape, bounds and number of classes of the model's inputs."""
-        return self.settings.inputs
-
-    @property
-    def executor(self) -> Executor | None:
-        """Computes conversions in parallel; None for this process."""
-        return self.settings.executor
-
-    @property
-    def background(self) -> Background | None:
-        """Fits surrogates while rounds go on; with None they are fitted in the step."""
-        return self.settings.background
-
-    @property
-    def seed(self) -> int:
-        """Seed of the method's random draws."""
-        return self.settings.seed
-
-    @property
-    def version(self) -> int:
-        """The version of the current global model."""
-        return self._state.version
-
-    @property
-    def params(self) -> dict[str, torch.Tensor]:
-        """A copy of the current global weights."""
-        return clone(self._state.params)
-
-    @property
-    def outstanding(self) -> list[int]:
-        """The versions that clients have checked out and not yet answered, oldest first."""
-        with self._lock:
-            return sorted(self._tickets.outstanding())
-
-    @property
-    def awaiting_fit(self) -> list[Key]:
-        """Client id and base version of the accepted updates that await their background fit."""
-        with self._lock:
-            return self._awaiting.keys
-
-    def weights_of(self, version: int) -> Params | None:
-        """Return the weights of a version, or None if they are not kept; do not modify them."""
-        with self._lock:
-            return self._history.get(version)
-
-    def surrogates(self) -> dict[str, Surrogate]:
-        """Return the clients' surrogates, from which their next fits start; do not modify them."""
-        with self._lock:
-            return surrogates_of(self.method.compensator, self._state.compensator)
-
-    def stands_in_for(self) -> frozenset[str]:
-        """Return the clients that the method would stand in for now, were they absent."""
-        with self._lock:
-            return stood_in_for(self.method.compensator, self._state.compensator, self.version)
+        return cls._around(_new_parts(model, settings, params))
 
     def register(self, client_id: str, latency: float | None = None) -> None:
         """Tell the server of a client, whether it has answered yet or not.
@@ -229,7 +123,7 @@ class Server:
                 the server goes by its last update and by how long it has been at work.
         """
         with self._lock:
-            self._clients.register(client_id, latency)
+            self._parts.clients.register(client_id, latency)
 
     def check_out(self, client_id: str) -> tuple[int, dict[str, torch.Tensor]]:
         """Return the current version and weights; the version is kept until the client answers."""
@@ -239,13 +133,13 @@ class Server:
                 f"Found {shown(client_id)}."
             )
         with self._lock:
-            self._tickets.open(client_id, self.version)
+            self._parts.tickets.open(client_id, self.version)
             return self.version, self.params
 
     def release(self, client_id: str, version: int | None = None) -> None:
         """Stop waiting for a client's update from one version, or from all that it checked out."""
         with self._lock:
-            self._tickets.release(client_id, version)
+            self._parts.tickets.release(client_id, version)
 
     def check(self, update: Update) -> Receipt:
         """Check an update without accepting it, for engines that log it before `submit`."""
@@ -255,7 +149,8 @@ class Server:
 
     def _fault(self, update: Update) -> Receipt | None:
         """Return why an update cannot be accepted, or None."""
-        return check_update(update, self._state.params, self.version, self.limits, self.statistics)
+        state = self._parts.state
+        return check_update(update, state.params, state.version, self.limits, self.statistics)
 
     def submit(self, update: Update, *, checked: bool = False) -> Receipt:
         """Check an update and, if it is valid, accept it for the next step.
@@ -269,10 +164,9 @@ class Server:
             checked: Whether `check` has accepted it; then only repetition is checked.
         """
         with self._lock:
-            receipt = None
-            if not checked:
-                receipt = self._fault(update)
-            if receipt is None and self._tickets.has_answered(
+            parts = self._parts
+            receipt = None if checked else self._fault(update)
+            if receipt is None and parts.tickets.has_answered(
                 update.client_id, update.base_version
             ):
                 receipt = refuse(
@@ -282,31 +176,12 @@ class Server:
                     "be done: the first one counts.",
                 )
             if receipt is not None:
-                self._refused[receipt.code] += 1
+                parts.arrivals.refuse(receipt.code)
                 return receipt
-            taken = owned(update, self._state.params)
-            stale = taken.staleness(self.version) > 0
-            if not (stale and self._awaiting.take(taken, self.version, self._fit_job)):
-                self._pending[taken.key] = taken
-            self._tickets.answer(*taken.key)
+            taken = owned(update, parts.state.params)
+            parts.arrivals.take(taken, parts.state.version, parts.fit_job)
+            parts.tickets.answer(*taken.key)
             return Receipt(True)
-
-    def _fit_job(self, update: Update, since: int) -> FitJob | None:
-        """Return the fit that can be computed in the background for an update, or None.
-
-        Its random draws depend on `since`, the version at which the update arrived, so a
-        server that is loaded from a checkpoint repeats the same fit.
-        """
-        view = ServerView(
-            self.version,
-            self._state.params,
-            self._history.get,
-            self.local,
-            generator(self.seed, "server", since),
-            frozenset(self._history.store.versions),
-            TrainingTools(self.model, self.inputs),
-        )
-        return fit_job_of(self.method.compensator, update, self._state.compensator, view)
 
     def step(self, absent: Iterable[str] = ()) -> Report:
         """Compensate and aggregate the updates that have arrived into the next version.
@@ -319,166 +194,50 @@ class Server:
                 update of the client itself has arrived.
         """
         with self._lock:
-            ready = self._awaiting.ready()
-            arrivals = [*self._pending.values(), *(update for update, _ in ready.values())]
-            self._clients.observe(arrivals, self.version)
+            parts, version = self._parts, self.version
+            ready = parts.arrivals.ready()
+            arrivals = parts.arrivals.taking_part(ready)
+            parts.clients.observe(arrivals, version)
+            prefits = {key: made for key, (_, made) in ready.items() if made is not None}
             result = step(
-                self._state,
+                parts.state,
                 arrivals,
                 method=self.method,
+                optimizer=self.optimizer,
                 local=self.local,
-                history=self._history.get,
-                rng=generator(self.seed, "server", self.version),
-                kept_versions=self._history.store.versions,
-                tools=TrainingTools(
-                    self.model,
-                    self.inputs,
-                    self.executor,
-                    {key: made for key, (_, made) in ready.items() if made is not None},
-                ),
+                history=parts.history.get,
+                rng=generator(self.seed, "server", version),
+                kept_versions=parts.history.store.versions,
+                tools=TrainingTools(self.model, self.inputs, self.executor, prefits),
                 absent=absent,
-                clients=self._clients.latencies(self.version, self._tickets.oldest()),
+                clients=parts.clients.latencies(version, parts.tickets.oldest()),
                 statistics=self.statistics,
             )
             # First what can fail (a full disk), so that the step can be repeated after an error.
-            needed = self._tickets.outstanding() | self._awaiting.versions(without=ready)
-            self._history.advance(
+            needed = parts.tickets.outstanding() | parts.arrivals.versions_awaiting(ready)
+            parts.history.advance(
                 result.state.version,
                 result.state.params,
-                needed if self._tickets.ever_used else None,
+                needed if parts.tickets.ever_used else None,
             )
-            refused = dict(self._refused)
-            self._state = result.state
-            self._pending.clear()
-            self._refused.clear()
-            for update in self._awaiting.drop(ready, self._fit_job):
-                self._pending[update.key] = update
-            awaiting = None if self.background is None else len(self._awaiting)
+            refused = parts.arrivals.refused
+            parts.state = result.state
+            parts.arrivals.stepped(ready, parts.fit_job)
             return dataclasses.replace(
                 result.report,
                 refused=refused,
-                history=self._history.store.usage(),
-                awaiting_fit=awaiting,
+                history=parts.history.store.usage(),
+                awaiting_fit=parts.arrivals.num_awaiting_fit,
             )
 
-    # --- save and load ---------------------------------------------------------------
 
-    def save(self, folder: str | Path) -> Path:
-        """Write a checkpoint into `folder` atomically and return the path of its JSON file.
-
-        Raises:
-            ConfigError: If checkpoints are encrypted and the key is not there.
-        """
-        with self._lock:
-            tree, versions = self.to_tree()
-            path = Path(folder).resolve()
-            if path not in self._checkpoints:
-                self._checkpoints[path] = Checkpoints(path, self.settings.storage.seal())
-            return self._checkpoints[path].write({"server": tree}, versions)
-
-    def to_tree(self) -> tuple[dict[str, Any], dict[int, ReadParams]]:
-        """Return the whole state as a tree, and readers of the kept versions, for a checkpoint.
-
-        Without what the method remembers of clients, if `storage` says so.
-        """
-        keeps = self.settings.storage.keeps_memory
-        tree = {
-            "version": self.version,
-            "params": dict(self._state.params),
-            "compensator": self._state.compensator if keeps else self.method.compensator.init(),
-            "aggregator": self._state.aggregator,
-            "statistics": sorted(self.statistics),
-            **settings_tree(self.settings),
-            "tickets": self._tickets.to_json(),
-            "clients": self._clients.to_json(),
-            "refused": dict(self._refused),
-            "pending": [update_tree(update) for update in self._pending.values()],
-            "awaiting_fit": [
-                {"update": update_tree(u), "since": since} for u, since in self._awaiting
-            ],
-        }
-        return tree, readers(self._history)
-
-    @classmethod
-    def load(
-        cls,
-        folder: str | Path,
-        model: nn.Module | None = None,
-        *,
-        method: str | Method | None = None,
-        local: LocalSpec | None = None,
-        executor: Executor | None = None,
-        background: Background | None = None,
-        storage: Storage | None = None,
-    ) -> "Server":
-        """Restore a server from the newest intact checkpoint of a folder.
-
-        A damaged checkpoint is skipped with a warning.
-
-        Args:
-            folder: The folder that `save` wrote to.
-            model: The architecture, for methods that train the model on the server.
-            method: Needed only if the method uses classes that are not registered.
-            local: Needed only if the loss is a function instead of a name.
-            executor: Computes conversions in parallel; None for this process.
-            background: Fits surrogates while rounds go on. Updates that were awaiting their
-                fit are fitted again; without a background they take part in the next step.
-            storage: Where the key is, if the checkpoint is encrypted. As it was saved if not
-                given.
-
-        Raises:
-            CheckpointError: If no checkpoint is intact.
-            ConfigError: If it is encrypted and the key is missing or another one.
-        """
-        path = Path(folder).resolve()
-        checkpoints = Checkpoints(path, None if storage is None else storage.seal())
-        tree, versions = checkpoints.read()
-        settings = settings_of(
-            tree["server"],
-            method=method,
-            local=local,
-            executor=executor,
-            background=background,
-            storage=storage,
-        )
-        server = cls.from_tree(tree["server"], versions, model, settings)
-        server._checkpoints[path] = checkpoints
-        return server
-
-    @classmethod
-    def from_tree(
-        cls,
-        tree: dict[str, Any],
-        versions: dict[int, ReadParams],
-        model: nn.Module | None,
-        settings: ServerSettings,
-    ) -> "Server":
-        """Return the server from the results of `to_tree`, with the given settings."""
-        names = ("version", "params", "compensator", "aggregator")
-        state = ServerState(*(tree[name] for name in names))
-        if model is not None:
-            check_model(model, stateful=not trains_model(settings.chosen.compensator))
-            check_fits(model, state.params)
-        if tree.get("storage", {}).get("checkpoints") == WITHOUT_MEMORY:
-            logger.warning(
-                "The checkpoint of version %d has no memory of clients: %s begins anew with them.",
-                state.version,
-                settings.chosen.name,
-            )
-        server = cls.__new__(cls)
-        server._assemble(model, settings, state, frozenset(tree.get("statistics", ())))
-        device = next(iter(state.params.values())).device
-        for version in sorted(versions):
-            params = versions[version]()
-            server._history.store.put(version, {n: params[n].to(device) for n in state.params})
-        server._tickets = Tickets.from_json(tree["tickets"])
-        if "clients" in tree:  # not in checkpoints from before there was a registration
-            server._clients = Registration.from_json(tree["clients"])
-        server._refused = Counter(tree["refused"])
-        waiting = [(Update(**item["update"]), item["since"]) for item in tree["awaiting_fit"]]
-        for update in [
-            *(Update(**item) for item in tree["pending"]),
-            *server._awaiting.resume(waiting, server._fit_job),
-        ]:
-            server._pending[update.key] = update
-        return server
+def _new_parts(model: nn.Module, settings: ServerSettings, given: Params | None) -> ServerParts:
+    """Return the parts of a server at version 0; `given` weights replace the model's."""
+    method = settings.chosen
+    check_model(model, stateful=not trains_model(method.compensator))
+    statistics = statistics_of(model) if settings.local.buffers == "averaged" else {}
+    params = {**params_of(model), **statistics} if given is None else clone(given)
+    state = initial_state(params, method, settings.chosen_optimizer)
+    parts = ServerParts.around(state, model, settings, frozenset(statistics))
+    parts.history.advance(0, params, None)
+    return parts

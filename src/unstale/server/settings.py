@@ -1,11 +1,16 @@
 """The settings of a server as one object."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from unstale.errors import ConfigError
 from unstale.executors import Background, Executor
 from unstale.inversion import InputSpec
 from unstale.methods import Aggregator, Compensator, Method, as_method
+from unstale.methods.base import makes_model
+from unstale.methods.server_optimizer_registry import as_server_optimizer
+from unstale.methods.server_optimizers import Plain, ServerOptimizer
 from unstale.privacy.storage import Storage
 from unstale.server.checks import Limits
 from unstale.server.history import HistorySpec
@@ -43,11 +48,30 @@ class ServerSettings:
     """Seed of the method's random draws."""
     storage: Storage = field(default_factory=Storage)
     """What is written to the disk of single clients."""
+    optimizer: str | Mapping[str, Any] | ServerOptimizer = "plain"
+    """How the weights move by what was aggregated: a server optimizer by name, a table with
+    `name` and settings, or an object such as `FedAdam(lr=0.05)`."""
 
     @property
     def chosen(self) -> Method:
         """The method as an object, even if it was given by name."""
         return as_method(self.method)
+
+    @property
+    def chosen_optimizer(self) -> ServerOptimizer:
+        """The server optimizer as an object.
+
+        Raises:
+            ConfigError: If the method makes the next model itself, as `fedat` does.
+        """
+        optimizer, method = as_server_optimizer(self.optimizer), self.chosen
+        if makes_model(method.aggregator) and not isinstance(optimizer, Plain):
+            raise ConfigError(
+                "A server optimizer should move the weights by a mean of changes. Method "
+                f"'{method.name}' sets the global model to a mean of models instead, and "
+                f'{optimizer!r} would leave it. Use `optimizer = "plain"`, or another method.'
+            )
+        return optimizer
 
 
 def chosen_method(

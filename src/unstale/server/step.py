@@ -1,6 +1,6 @@
 """The server's step, a pure function that all engines use.
 
-    check → compensate → aggregate → new state
+    check → compensate → aggregate → move the weights → new state
 
 Updates are checked when they are submitted (`checks.py`); the rest is here.
 """
@@ -8,12 +8,13 @@ Updates are checked when they are submitted (`checks.py`); the rest is here.
 import dataclasses
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
 from unstale.methods import Method
-from unstale.params import Params, add, flatten
+from unstale.methods.server_optimizers import Plain, ServerOptimizer
+from unstale.params import Params, all_finite
 from unstale.server.report import Report
 from unstale.training.client import averaged_statistics, trained_statistics, without
 from unstale.training.local import LocalSpec
@@ -28,6 +29,8 @@ class ServerState:
     params: Params
     compensator: State
     aggregator: State
+    optimizer: State = field(default_factory=dict)
+    """Of the server optimizer; empty for the plain one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,9 +41,12 @@ class StepResult:
     report: Report
 
 
-def initial_state(params: Params, method: Method) -> ServerState:
+def initial_state(
+    params: Params, method: Method, optimizer: ServerOptimizer | None = None
+) -> ServerState:
     """Return the state before the first step: version 0."""
-    return ServerState(0, params, method.compensator.init(), method.aggregator.init())
+    of_optimizer = (optimizer or Plain()).init()
+    return ServerState(0, params, method.compensator.init(), method.aggregator.init(), of_optimizer)
 
 
 def step(
@@ -48,6 +54,7 @@ def step(
     arrivals: Sequence[Update],
     *,
     method: Method,
+    optimizer: ServerOptimizer | None = None,
     local: LocalSpec,
     history: Callable[[int], Params | None],
     rng: torch.Generator,
@@ -63,6 +70,8 @@ def step(
         state: The state after the previous step.
         arrivals: The updates of the round, in any order.
         method: How updates are compensated and aggregated.
+        optimizer: How the weights move by what was aggregated; None to add it. In a round
+            without a change it is not called, and its state stays.
         local: The training recipe that clients run.
         history: Returns the weights of an earlier version, or None if they are no longer kept.
         rng: The only source of randomness.
@@ -102,17 +111,18 @@ def step(
     # 3. Aggregate.
     combined = method.aggregator.apply(updates, state.aggregator, view)
     notes = [*outcome.notes, *repairs, *combined.notes]
-    # 4. Make the new state.
-    params, changed = state.params, False
+    # 4. Move the weights.
+    params, moments, changed = state.params, state.optimizer, False
     if combined.delta is not None:
-        moved = add(weights, combined.delta)
-        changed = bool(torch.isfinite(flatten(moved)).all())
+        moved = (optimizer or Plain()).move(weights, combined.delta, state.optimizer)
+        changed = all_finite(moved.params) and all_finite(moved.state)
         if changed:
             averaged = _averaged(state, came, updates, history, tracked) if tracked else {}
-            params = {**moved, **averaged}
+            params, moments = {**moved.params, **averaged}, moved.state
         else:
             notes.append(Note("discarded", "", state.version, {"reason": "not finite"}))
-    after = ServerState(state.version + 1, params, outcome.state, combined.state)
+    # 5. Make the new state.
+    after = ServerState(state.version + 1, params, outcome.state, combined.state, moments)
     report = Report(
         version=after.version,
         staleness=tuple(u.staleness(state.version) for u in ordered),
@@ -173,7 +183,7 @@ def _only_finite(
         original = came.get(update.key)
         if original is not None and update.delta is original.delta:
             kept.append(update)  # unchanged, and checked when it was submitted
-        elif bool(torch.isfinite(flatten(update.delta)).all()):
+        elif all_finite(update.delta):
             kept.append(update)
         else:
             notes.append(

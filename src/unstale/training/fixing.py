@@ -85,6 +85,17 @@ def fix_model(model: nn.Module, *, groups: int = 32, example: Tensor | None = No
         >>> type(fixed[1]).__name__, fixed[1].num_groups
         ('GroupNorm', 4)
     """
+    fixed, fixes = fixed_copy(model, groups=groups, example=example)
+    if fixes:
+        listed = "\n".join(f"- {fix}" for fix in fixes)
+        logger.warning("fix_model made these changes:\n%s", listed)
+    return fixed
+
+
+def fixed_copy(
+    model: nn.Module, *, groups: int = 32, example: Tensor | None = None
+) -> tuple[nn.Module, tuple[ModelFix, ...]]:
+    """Do what `fix_model` does, and return the changes instead of logging them."""
     if type(groups) is not int or groups < 1:
         raise ConfigError(
             f"fix_model: `groups` should be a whole number of at least 1. Found {groups!r}."
@@ -102,10 +113,7 @@ def fix_model(model: nn.Module, *, groups: int = 32, example: Tensor | None = No
         change(root)
     fixed = root["model"]
     _check(fixed, example)
-    if fixes:
-        listed = "\n".join(f"- {fix}" for fix in fixes)
-        logger.warning("fix_model made these changes:\n%s", listed)
-    return fixed
+    return fixed, tuple(fixes)
 
 
 # Changes the model under the key `model` of a ModuleDict.

@@ -134,8 +134,9 @@ def loss_gradient(
         y: Class indices or soft labels.
         create_graph: Whether the result can be differentiated.
     """
+    laid_out = x.contiguous() if _normalises_constants(model, names, x) else fast_layout(x)
     with torch.enable_grad():
-        loss = loss_fn(functional_call(model, {**weights, **buffers}, (fast_layout(x),)), y)
+        loss = loss_fn(functional_call(model, {**weights, **buffers}, (laid_out,)), y)
     wanted = [weights[n] for n in names]
     grads = torch.autograd.grad(loss, wanted, create_graph=create_graph, allow_unused=True)
     return {
@@ -203,6 +204,25 @@ def fast_layout(x: Tensor) -> Tensor:
         # Not `contiguous`: with one channel it leaves the strides, and nothing is gained.
         return x.to(memory_format=torch.channels_last)
     return x
+
+
+def _normalises_constants(model: nn.Module, names: tuple[str, ...], x: Tensor) -> bool:
+    """Return whether a trained GroupNorm may get inputs that need no gradient.
+
+    It does where it is the first layer, or where layers before it are frozen. On a CPU, PyTorch
+    (2.13 at least) then writes that gradient to nowhere if the inputs are channels-last, which
+    ends the process.
+    """
+    if x.requires_grad or x.ndim != 4 or x.device.type != "cpu":
+        return False
+    trained = frozenset(names)
+    frozen = {n.rpartition(".")[0] for n, _ in model.named_parameters() if n not in trained}
+    constant = True  # whether all layers so far, in the order of the model, are frozen
+    for path, module in model.named_modules():
+        if isinstance(module, nn.GroupNorm) and (constant or frozen):
+            return True
+        constant = constant and (path in frozen or not any(True for _ in module.parameters(False)))
+    return False
 
 
 def check_data(x: Tensor, y: Tensor) -> None:

@@ -19,7 +19,8 @@ class TokenModel(Protocol):
     """A model whose inputs are token ids, and which takes their vectors as well.
 
     `model(tokens)` and `model(model.embed(tokens))` should be the same: `forward` embeds integer
-    inputs and takes floating-point ones as vectors.
+    inputs and takes floating-point ones as vectors. `unstale.training.as_token_model` makes one
+    of a plain model with an `nn.Embedding`.
     """
 
     token_embedding: nn.Embedding

@@ -1,5 +1,7 @@
 """A SuperLink and three SuperNodes: the slow one's updates come late and are put right."""
 
+import json
+
 import pytest
 
 pytestmark = pytest.mark.slow
@@ -19,6 +21,14 @@ def test_late_updates_are_matched_converted_and_aggregated(tmp_path):
         assert site.wait(run) == "finished:completed", site.log_of(run)
     fast, slow = {str(node.node_id) for node in nodes[:-1]}, str(nodes[-1].node_id)
     assert_matched_and_converted(records, slow, late_by=LATE, at_least=2)
+
+    # The server's function got the records of the replies that a round used, late ones too.
+    measured = json.loads((records.trace / "train-metrics.json").read_text())
+    for event in records.events("version"):
+        by_function = measured[str(event["version"])]
+        nodes = [int(node) % 2**31 for node, _ in event["updates"]]
+        assert sorted(by_function["nodes"]) == sorted(nodes)
+        assert by_function["sums"] == [len(nodes), 2 * len(nodes)]
 
     lines = records.rounds()
     assert len(lines) == ROUNDS

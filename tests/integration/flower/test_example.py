@@ -102,7 +102,7 @@ def run_script(name, folder, *arguments):
         "FOLDER": str(folder / "run"),
         "TMPDIR": temporary,
         "SLOW_SECONDS": "1",
-        "NODES": "12" if "simulation" in name else "3",
+        "NODES": "3" if "deployment" in name else "12",
         MARK: mark,
     }
     try:
@@ -121,15 +121,27 @@ def run_script(name, folder, *arguments):
 
 
 @pytest.mark.slow
-def test_simulation_by_one_command(tmp_path):
-    settings = 'num-rounds=6 slow-nodes=3 late-rounds=2 fraction-train=1.0 method="unweighted"'
-    code, out, left = run_script("run_simulation.sh", tmp_path, "--run-config", settings)
+def test_simulations_of_two_methods_and_their_page_by_one_command(tmp_path, monkeypatch):
+    monkeypatch.setenv("METHODS", "unweighted memory")
+    settings = "num-rounds=6 slow-nodes=3 late-rounds=2 fraction-train=1.0"
+    code, out, left = run_script("run_comparison.sh", tmp_path, "--run-config", settings)
     assert code == 0, out
     assert not left
-    assert "Run folder" in out.splitlines()[-1]
-    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    page = (tmp_path / "run" / "comparison.html").read_text()
+    assert out.splitlines()[-1].endswith(f"{tmp_path}/run/comparison.html")
+    assert "comparison of 2 runs" in page
+    assert "Slow nodes on Flower" in page
+    assert "Setting" not in page.split("</table>")[0], "the same scenario"
+    for method in ("unweighted", "memory"):
+        check_simulation(tmp_path / "run" / method, method)
+
+
+def check_simulation(folder, method):
+    """Six rounds of one method, with emulated lateness."""
+    summary = json.loads((folder / "summary.json").read_text())
     assert summary["rounds"] == 6
-    (path,) = (tmp_path / "run" / "rounds").rglob("*.jsonl")
+    assert list(summary["methods"]) == [method]
+    (path,) = (folder / "rounds").rglob("*.jsonl")
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     # Emulated lateness: three slow nodes, 1 to 3 rounds late, and all others in time.
     late = {rounds for line in lines for rounds in line["nodes"]["late"].values()}

@@ -1,6 +1,8 @@
 """Every error is one clear line and an exit code: 1 failed, 2 bad usage or config."""
 
 import errno
+import json
+import os
 
 import pytest
 
@@ -93,8 +95,41 @@ def test_a_model_that_does_not_fit_the_data(unstale, tmp_path):
 
 def test_a_folder_that_cannot_be_written(unstale, tmp_path, small):
     (tmp_path / "file").write_text("in the way")
-    assert_one_line(unstale("run", *small, "--out", "file"), 1, "file", "Check the path")
-    assert_one_line(unstale("run", *small, "--out", "file/below"), 1, "file/below")
+    assert_one_line(unstale("run", *small, "--out", "file"), 2, "file", "--out", "another place")
+    assert_one_line(unstale("run", *small, "--out", "file/below"), 2, "file/below", "below file")
+    # Nobody may make a folder there, not even root.
+    assert_one_line(unstale("run", *small, "--out", "/proc/run"), 2, "/proc/run", "another place")
+    assert_one_line(unstale("run", *small, "--out", "x" * 300), 2, "another place")
+    assert "empty text" in (nameless := unstale("run", *small, "--out", "")).err
+    assert nameless.code == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_threads_are_a_setting_of_the_command(unstale, tmp_path, small):
+    assert_one_line(unstale("run", *small, "--threads", "0"), 2, "`threads`", "at least 1")
+    for options, wanted in (((), 1), (("--threads", "2"), 2)):
+        folder = f"threads-{wanted}"
+        assert unstale("run", *small, *options, "--no-report", "--out", folder).code == 0
+        environment = json.loads((tmp_path / folder / "environment.json").read_text())
+        assert environment["threads"] == wanted
+
+
+@pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_of_somebody_else(unstale, tmp_path, small):
+    (tmp_path / "theirs").mkdir(mode=0o555)
+    result = unstale("run", *small, "--out", "theirs/run")
+    assert_one_line(result, 2, "theirs/run", "you may not write")
+
+
+def test_pages_into_impossible_places(unstale, tmp_path, small):
+    (tmp_path / "file").write_text("in the way")
+    assert unstale("run", *small, "--out", "r", "--no-report").code == 0
+    for option in ("--out", "--csv"):
+        assert_one_line(unstale("report", "r", option, "file/page"), 2, option, "file/page")
+        assert_one_line(unstale("report", "r", option, "r"), 2, option, "which is a folder")
+    assert_one_line(unstale("audit", "--out", "file/page.html"), 2, "--out", "file/page.html")
+    assert_one_line(unstale("reproduce", "main_table", "--out", "file"), 2, "--out", "file")
+    assert_one_line(unstale("keep", "r", "file/kept"), 2, "file/kept")
 
 
 def test_a_full_disk(unstale, tmp_path, small, monkeypatch):

@@ -5,7 +5,7 @@ import pytest
 
 from unstale.inversion import Inversion
 from unstale.inversion.settings import THEMES
-from unstale.methods import AGGREGATORS, METHODS
+from unstale.methods import AGGREGATORS, METHODS, SERVER_OPTIMIZERS
 
 
 def test_every_method_on_a_line(unstale):
@@ -68,15 +68,16 @@ def test_presets_are_shown_with_what_they_change(unstale):
     assert json.loads(unstale("methods", "weighted", "--json").out)["presets"] == {}
 
 
-def test_aggregators_are_listed_and_shown(unstale):
+@pytest.mark.parametrize("parts", [AGGREGATORS, SERVER_OPTIMIZERS], ids=["aggr", "optimizers"])
+def test_aggregators_and_server_optimizers_are_listed_and_shown(parts, unstale):
     lines = unstale("methods").out.splitlines()
-    for name, spec in AGGREGATORS.items():
+    for name, spec in parts.items():
         assert any(line.split()[0] == name and spec.does in line for line in lines if line)
         shown = unstale("methods", name)
         assert shown.code == 0
         assert spec.paper in shown.out
         found = json.loads(unstale("methods", name, "--json").out)
-        fields = [field.name for field in dataclasses.fields(spec.aggregator)]
+        fields = [field.name for field in dataclasses.fields(spec.cls)]
         assert list(found["settings"]) == fields
         assert all(setting["about"] for setting in found["settings"].values())
         assert all(f"\n  {key} = " in shown.out for key in fields)

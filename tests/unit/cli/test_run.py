@@ -203,3 +203,32 @@ def test_a_plugin_registers_a_method_and_any_method_can_be_run(unstale, tmp_path
     assert methods["as_they_come"]["accuracy"] == methods["unweighted"]["accuracy"]
     refused = unstale("run", *options, "--plugin", "other.py")
     assert (refused.code, "--plugin should name a Python file" in refused.err) == (2, True)
+
+
+SINK = """
+from pathlib import Path
+
+class Told:
+    def open(self, run):
+        return self
+    def write(self, round, scalars):
+        with Path("told").open("a") as file:
+            file.write(f"{round} ")
+    def close(self, summary):
+        pass
+"""
+
+
+def test_sinks_by_name_and_of_ones_own(unstale, small, tmp_path):
+    (tmp_path / "my_sink.py").write_text(SINK)
+    told = ("--sink", "my_sink:Told", "--sink", "tensorboard")
+    assert unstale("run", *small, *told, "--out", "r").code == 0
+    assert (tmp_path / "told").read_text() == "1 2 3 1 2 3 "
+    assert len(list((tmp_path / "r" / "tensorboard").rglob("events.out.*"))) == 2
+
+
+def test_an_unknown_sink_is_refused_before_anything_runs(unstale, small, tmp_path):
+    result = unstale("run", *small, "--sink", "tensorbord", "--out", "r")
+    assert result.code == 2
+    assert "tensorboard" in result.err
+    assert not (tmp_path / "r").exists()

@@ -28,6 +28,7 @@ def imported_by(*words, folder):
         (["run", "--help"], "--resume"),
         (["check", "--help"], "--staleness"),
         (["data", "--help"], "check"),
+        (["watch", "--help"], "--page"),
         (["reproduce", "--help"], "--smoke"),
         (["methods"], "convert"),
         (["methods", "--json"], '"does"'),
@@ -57,6 +58,14 @@ def test_a_report_is_made_without_torch(options, unstale, small, tmp_path):
     assert (tmp_path / "r" / "report.html").exists()
     assert "unstale.report.write" in modules
     assert "torch" not in modules
+
+
+def test_a_run_is_watched_without_torch(unstale, small, tmp_path):
+    assert unstale("run", *small, "--out", "r").code == 0
+    modules, out = imported_by("-m", "unstale", "watch", "r", folder=tmp_path)
+    assert "6 of 6 rounds" in out
+    assert "unstale.watch.server" in modules
+    assert not modules & {"torch", "matplotlib"}
 
 
 def test_importing_the_command_line_imports_no_torch(tmp_path):

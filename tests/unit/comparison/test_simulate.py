@@ -263,3 +263,109 @@ def test_wrong_arguments(change, error, message, tmp_path):
 def test_wrong_models(model):
     with pytest.raises(ConfigError, match=r"`model` should be an nn\.Module"):
         us.simulate(model, DATA, **SMALL)
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    ["fedavgm", {"name": "fedavgm", "momentum": 0.9}, us.FedAvgM()],
+    ids=["name", "table", "object"],
+)
+def test_a_server_optimizer_in_three_forms(optimizer, tmp_path):
+    found = us.simulate(net, DATA, **SMALL, optimizer=optimizer, out=tmp_path / "moved")
+    assert config_of(found)["optimizer"] == {"name": "fedavgm", "lr": 1.0, "momentum": 0.9}
+    again = us.simulate(net, DATA, **SMALL, optimizer="fedavgm", out=tmp_path / "moved")
+    assert again.table() == found.table(), "the same settings: the run is read"
+    plain = us.simulate(net, DATA, **SMALL, out=tmp_path / "plain")
+    assert final_of(plain) != final_of(found)
+    assert "optimizer" not in config_of(plain)
+
+
+def final_of(found):
+    place = RunFolder(found.folder).checkpoints_path("unweighted", 0)
+    return (place / "final.safetensors").read_bytes()
+
+
+class Half:
+    """A server optimizer of one's own, which goes half as far."""
+
+    def init(self):
+        return {}
+
+    def move(self, params, change, state):
+        from unstale.methods.server_optimizers import Moved
+        from unstale.params import add
+
+        return Moved(add(params, change, 0.5), state)
+
+
+def test_a_server_optimizer_of_ones_own(tmp_path):
+    found = us.simulate(net, DATA, **SMALL, optimizer=Half(), out=tmp_path / "half")
+    assert config_of(found)["optimizer"] == {"name": "given", "is": "Half"}
+    methods = {"unweighted": us.method("unweighted", server_lr=0.5)}
+    wanted = us.simulate(net, DATA, **{**SMALL, "methods": methods}, out=tmp_path / "rate")
+    assert final_of(found) == final_of(wanted)
+
+
+def test_sinks_get_every_round():
+    class Kept:
+        def __init__(self):
+            self.rounds = []
+
+        def open(self, run):
+            assert run.settings["method"]["label"] == "unweighted"
+            return self
+
+        def write(self, round, scalars):
+            self.rounds.append((round, scalars["accuracy/all"]))
+
+        def close(self, summary):
+            self.summary = summary
+
+    sink = Kept()
+    found = us.simulate(net, DATA, **SMALL, sinks=[sink])
+    assert sink.rounds == [(line.number, line.accuracy) for line in found.rounds("unweighted")]
+    assert sink.summary["summary/accuracy"] == found.methods["unweighted"]["accuracy"]
+    with pytest.raises(UnknownNameError, match="wandb"):
+        us.simulate(net, DATA, **SMALL, sinks=["wandbb"])
+
+
+class Words(nn.Module):
+    """A plain model of token ids, as anybody writes it."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(12, 4)
+        self.fc = nn.Linear(4, 3)
+
+    def forward(self, tokens):
+        return self.fc(self.words(tokens).mean(1))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32], ids=str)
+def test_integer_inputs_of_a_plain_model_are_converted(dtype):
+    tokens = (torch.arange(120 * 5).reshape(120, 5) % 4 + 4 * Y[:, None]).to(dtype)
+    texts = (tokens[:90], Y[:90], tokens[90:], Y[90:])
+    found = us.simulate(
+        Words,
+        texts,
+        clients=us.OneClass(6, samples=10),
+        slow={0: 2},
+        methods=["unweighted", "convert"],
+        rounds=5,
+        local=us.LocalSpec(lr=0.5, epochs=2),
+        progress=False,
+    )
+    assert found.methods["convert"]["conversions"] > 0
+    assert found.methods["unweighted"]["conversions"] == 0
+
+
+def test_an_empty_folder_name_is_refused():
+    with pytest.raises(ConfigError, match="`out` should be a folder"):
+        us.simulate(net, DATA, **SMALL, out="")
+
+
+def test_threads_are_one_unless_given():
+    for given, wanted in (({}, 1), ({"threads": 2}, 2)):
+        found = us.simulate(net, DATA, **SMALL, **given)
+        environment = json.loads((found.folder / "environment.json").read_text())
+        assert environment["threads"] == wanted

@@ -86,11 +86,12 @@ def test_a_missing_set_says_what_where_and_how(
         f"{nowhere} (no such folder)",
         f"{here / 'two/raw'} lacks b.bin",
         "Write them by hand.",
-        f"put the files into {here / 'two/raw'}",
+        f"Put a.bin, b.bin into {here / 'two/raw'} (or",
         "UNSTALE_DATA",
     ):
         assert part in message
     assert "\n" not in message
+    assert message.startswith("Put a.bin"), "what to do comes first"
 
 
 @pytest.mark.parametrize("name", ["mnist", "fashion_mnist", "cifar10", "svhn"])
@@ -98,6 +99,7 @@ def test_what_can_be_fetched_says_so(name: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=f"`unstale data fetch {name}`") as error:
         data.load(name, tmp_path)
     assert str(tmp_path) in str(error.value)
+    assert str(error.value).startswith(f"Run `unstale data fetch {name}`")
 
 
 @pytest.mark.parametrize("name", ["hapt", "extrasensory", "disaster"])

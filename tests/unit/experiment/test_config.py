@@ -30,8 +30,10 @@ def table(table):
 def test_shipped_experiments_survive_the_round_trip(source):
     config = load_experiment(source)
     resolved = config.to_json()
-    assert parse(resolved) == config
-    through_a_file = parse(json.loads(json.dumps(resolved, allow_nan=False)))
+    # Functions of one's own are imported from the folder of the file.
+    folder = str(source.parent.resolve()) if isinstance(source, Path) else None
+    assert parse(resolved, folder) == config
+    through_a_file = parse(json.loads(json.dumps(resolved, allow_nan=False)), folder)
     assert through_a_file == config
     assert through_a_file.to_json() == resolved
 

@@ -151,7 +151,7 @@ def test_a_label_goes_before_a_name():
     """The quickstart has a `convert` with a label of its own before the one without."""
     config = load_experiment(overrides=["methods.convert.warm_start=false"])
     by_label = {m.label: m.settings for m in config.methods}
-    assert by_label["convert"] == {"warm_start": False}
+    assert by_label["convert"]["warm_start"] is False
     assert "warm_start" not in by_label["arrivals"]
     other = load_experiment(
         overrides=["methods=[{name='weighted', label='x'}]", "methods.weighted.a=0.5"]

@@ -236,7 +236,7 @@ def test_the_folder_is_free_after_a_failure(run_tiny, recorder):
 
 def test_a_folder_that_cannot_be_made(run_tiny, tmp_path):
     (tmp_path / "a").write_text("a file in the way")
-    with pytest.raises(OSError, match="exists"):
+    with pytest.raises(ConfigError, match="which is a file"):
         run_tiny("a")
 
 

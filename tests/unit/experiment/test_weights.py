@@ -5,12 +5,14 @@ import json
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from torch import nn
 
 from unstale import models
 from unstale.cli.progress import LiveProgress
-from unstale.errors import ConfigError, RunError
+from unstale.errors import ConfigError, ModelError, RunError
 from unstale.experiment import check_experiment, load_experiment, parse
 from unstale.experiment.model import find_weights
+from unstale.models.registry import BUILDERS
 from unstale.run_folder import RunFolder
 from unstale.run_folder.keep import keep_run
 
@@ -135,6 +137,7 @@ def test_a_file_beside_the_experiment_comes_first(tmp_path):
         ({"weights": 3}, "`model.weights` should be a text"),
         ({"freeze": "layer1"}, "`model.freeze` should be a list"),
         ({"freeze": [1]}, r"`model.freeze\[0\]` should be a text"),
+        ({"fix": "yes"}, "`model.fix` should be true or false"),
     ],
 )
 def test_wrong_values(model, says, table):
@@ -151,3 +154,32 @@ def test_round_trip(table):
     assert (config.weights, config.freeze) == ("net.npz", ("1", "3.bias"))
     assert config.model_settings == {"hidden": [4]}
     assert parse(json.loads(json.dumps(config.to_json()))) == config
+
+
+def normalised(input_shape, num_classes):
+    return nn.Sequential(
+        nn.Linear(input_shape[0], 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, num_classes)
+    )
+
+
+def test_a_model_is_fixed_with_its_weights_in_it(run_tiny, table, root, monkeypatch, caplog):
+    monkeypatch.setitem(BUILDERS, "normalised", normalised)
+    torch.manual_seed(1)
+    trained = normalised((3,), 4)
+    save_file(trained.state_dict(), root / "normalised.safetensors")
+    given = {"name": "normalised", "weights": "normalised.safetensors", "freeze": ["0", "1"]}
+    table |= {"rounds": 4, "seeds": [0], "methods": ["unweighted", "convert"]}
+    with pytest.raises(ModelError, match="running statistics"):
+        run_tiny("as it is", table={**table, "model": given}, data_root=str(root))
+    folder = run_tiny(
+        "fixed", table={**table, "model": {**given, "fix": True}}, data_root=str(root)
+    )
+    said = [record.message for record in caplog.records if "made these changes" in record.message]
+    assert len(said) == 1, "once for the run, not for every method"
+    assert "`1`: BatchNorm1d of 8 channels → GroupNorm of 1 group" in said[0]
+    for label in ("unweighted", "convert"):
+        found = {name.rpartition("/")[2]: t for name, t in final(folder, label).items()}
+        assert torch.equal(found["0.weight"], trained[0].weight)
+        assert torch.equal(found["1.weight"], trained[1].weight)
+        assert not any("running" in name for name in found)
+    assert json.loads(folder.config_path.read_text())["model"]["fix"] is True

@@ -15,7 +15,7 @@ from torch import nn
 import unstale as us
 from unstale.errors import ModelError
 from unstale.flower import Unstale
-from unstale.methods.conversion import recipe_check
+from unstale.methods.conversion import recipe_fits, recipe_verdict
 from unstale.params import subtract
 from unstale.training.client import client_update, statistics_of
 
@@ -51,8 +51,9 @@ def trains(model, spec):
 
 
 def test_a_client_with_another_recipe_is_noticed(tmp_path, caplog, monkeypatch):
-    monkeypatch.setitem(recipe_check._SMALL, "iterations", 20)
-    monkeypatch.setattr(recipe_check, "MIN_SCORE", 0.2)
+    monkeypatch.setitem(recipe_fits.SMALL, "iterations", 20)
+    monkeypatch.setattr(recipe_verdict, "MIN_SCORE", 0.2)
+    monkeypatch.setattr(recipe_verdict, "CLEAR", 1.0)
     model = small_net()
     other = dataclasses.replace(SPEC, lr=SPEC.lr * 3)
     clients = {node: trains(model, other if node == 4 else SPEC) for node in (4, 5, 6, 7)}

@@ -1,5 +1,6 @@
 """Runs of the strategy that go on in their folder, and those that may not."""
 
+import json
 import threading
 
 import numpy as np
@@ -170,3 +171,33 @@ def test_late_updates_are_converted_while_rounds_go_on_and_survive_a_resume(tmp_
     assert [v["arrivals"] for v in versions[:3]] == [2, 2, 2]
     assert [v["arrivals"] for v in versions[3:]] in ([2, 3], [3, 2])
     assert sum(["4", 0] in v["updates"] for v in versions) == 1
+
+
+MOMENTUM = us.ServerSettings(optimizer={"name": "fedavgm", "momentum": 0.5})
+
+
+def test_a_server_optimizer_goes_on_where_it_was(tmp_path):
+    """With what it remembers, to the bit; and the folder says which one it is."""
+    grids = [late_grid({3: 1.0, 4: 1.0}) for _ in range(3)]
+    start(strategy(tmp_path, MOMENTUM), grids[0], rounds=2)
+    it = strategy(tmp_path, MOMENTUM)
+    start(it, grids[1], rounds=4, resume=True)
+    whole = start(strategy(server=MOMENTUM), grids[2], rounds=4).arrays
+    assert np.array_equal(whole["weight"].numpy(), it.server.params["weight"].numpy())
+    plain = start(strategy(), late_grid({3: 1.0, 4: 1.0}), rounds=4).arrays
+    assert not np.array_equal(whole["weight"].numpy(), plain["weight"].numpy())
+    config = json.loads((tmp_path / "run/config.json").read_text())
+    assert config["optimizer"] == {"name": "fedavgm", "lr": 1.0, "momentum": 0.5}
+
+
+@pytest.mark.parametrize("other", ["plain", "fedadam", {"name": "fedavgm", "momentum": 0.9}])
+def test_a_run_goes_on_with_its_own_server_optimizer(other, tmp_path):
+    start(strategy(tmp_path, MOMENTUM), late_grid({3: 1.0, 4: 1.0}), rounds=1)
+    it = strategy(tmp_path, us.ServerSettings(optimizer=other))
+    with pytest.raises(RunError, match=r"the server optimizer it began with: .*'momentum': 0\.5"):
+        start(it, late_grid({3: 1.0, 4: 1.0}), resume=True)
+
+
+def test_a_method_that_makes_the_model_refuses_an_optimizer_at_once():
+    with pytest.raises(ConfigError, match="Method 'fedat' sets the global model"):
+        strategy(server=us.ServerSettings("fedat", optimizer="fedadam"))

@@ -71,8 +71,9 @@ def noise(model, *names, size=0.5):
 class World:
     """Versions 0 to 6 of a small model, and a step of a method at version 6."""
 
-    def __init__(self, method, dtype=torch.float32):
+    def __init__(self, method, dtype=torch.float32, optimizer=None):
         self.method, self.model = method, model_of(dtype)
+        self.optimizer = optimizer
         self.past = {v: noise(self.model, "past", v) for v in range(NOW + 1)}
         self.state = us.ServerState(
             NOW, self.past[NOW], method.compensator.init(), method.aggregator.init()
@@ -87,6 +88,7 @@ class World:
             self.state if state is None else state,
             arrivals,
             method=self.method,
+            optimizer=self.optimizer,
             local=us.LocalSpec(),
             history=(self.past if past is None else past).get,
             rng=generator(0, "step"),

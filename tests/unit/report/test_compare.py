@@ -71,6 +71,20 @@ def test_another_scenario_is_said_and_nothing_is_marked(fake_run, tmp_path):
     assert 'class="lede"' not in page
 
 
+def test_server_optimizers_may_differ_and_are_named(fake_run, tmp_path):
+    one = ("unweighted",)
+    folders = [fake_run("a", methods=one, rounds=30, seeds=(0,))]
+    folders.append(fake_run("b", methods=one, rounds=30, seeds=(1,)))
+    write_comparison(folders, tmp_path / "page.html")
+    assert "Server optimizer" not in (tmp_path / "page.html").read_text()
+    change(folders[1], optimizer={"name": "fedavgm", "lr": 0.5, "momentum": 0.9})
+    assert compared(*folders).same, "as with methods: the scenario is the same"
+    write_comparison(folders, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "Server optimizer" in page
+    assert "fedavgm, lr 0.5, momentum 0.9" in page
+
+
 def test_clients_that_differ_under_the_same_settings_are_noticed(fake_run):
     a, b = (fake_run(name, methods=("unweighted",), **SHORT) for name in "ab")
     path = b / "scenario" / "seed-1.json"

@@ -40,11 +40,17 @@ def test_a_kept_run_has_compressed_lines_and_no_more_than_needed(run, tmp_path):
 
 
 def test_the_record_of_a_tuning_is_kept_without_its_tries(run, tmp_path):
-    run.tuning_path.write_text("{}")
+    environment = {"command": "unstale run my.toml --out /home/me/run", "commit": "abc"}
+    record = {"seeds": [0], "environment": environment, "config": {"key": "/home/me/trace.csv"}}
+    run.tuning_path.write_text(json.dumps(record))
     (run.tries.path / "rounds").mkdir(parents=True)
     (run.tries.path / "rounds" / "big").write_text("x")
     kept = files_of(keep_run(run, tmp_path / "kept"))
-    assert kept["tuning.json"] == b"{}"
+    assert json.loads(kept["tuning.json"]) == {
+        "seeds": [0],
+        "environment": {"command": "unstale run my.toml --out OUT", "commit": "abc"},
+        "config": {"key": "trace.csv"},
+    }
     assert not [name for name in kept if name.startswith("tuning/")]
 
 

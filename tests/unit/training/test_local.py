@@ -251,3 +251,26 @@ def test_bad_data_is_refused(x, y):
     model = nn.Linear(2, 2)
     with pytest.raises(ConfigError):
         us.local_update(model, us.params_of(model), x, y, us.LocalSpec())
+
+
+@pytest.mark.parametrize(
+    "frozen", [[], ["0.weight", "0.bias"]], ids=["first", "after a frozen one"]
+)
+def test_group_norm_of_inputs_without_a_gradient(frozen):
+    """PyTorch 2.13 ends the process here if images are channels-last."""
+    layers = [nn.GroupNorm(4, 8), nn.Flatten(), nn.Linear(8 * 16, 3)]
+    model = nn.Sequential(nn.Conv2d(8, 8, 1), *layers) if frozen else nn.Sequential(*layers)
+    for name, weight in model.named_parameters():
+        weight.requires_grad_(name not in frozen)
+    x, y = torch.rand(5, 8, 4, 4), torch.arange(5) % 3
+    spec = us.LocalSpec(lr=0.1, epochs=2)
+    start = {n: p.detach().clone() for n, p in model.named_parameters()}
+    delta = us.local_update(model, start, x.to(memory_format=torch.channels_last), y, spec)
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    optimizer = torch.optim.SGD(weights, lr=0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    for name, weight in model.named_parameters():
+        assert torch.allclose(start[name] + delta[name], weight, atol=1e-6), name

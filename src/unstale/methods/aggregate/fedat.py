@@ -29,6 +29,7 @@ weighs about τ times as much as the fast one's, and it was trained from weights
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
@@ -58,6 +59,8 @@ class FedAT:
         Chai et al., "FedAT: A High-Performance and Communication-Efficient Federated
         Learning System with Asynchronous Tiers", 2021.
     """
+
+    makes_model: ClassVar[bool] = True
 
     bounds: tuple[int, ...] = (0,)
     """The largest latency of each tier but the last, in versions; `(0,)` gives two, fast and

@@ -218,7 +218,8 @@ class RecipeCheck:
     """Whether the server checks that fast clients train by its recipe; see `recipe_check.py`.
 
     A client that does not is reported once, by a warning in the log and in the round's line.
-    Nothing else changes. Each check takes four small fits, less than one conversion.
+    Nothing else changes. Each check takes four small fits, less than one conversion, and four
+    longer ones where these leave it open.
 
     Example:
         >>> RecipeCheck(clients=2).enabled

@@ -47,10 +47,12 @@ def _finding(comparison: ComparedRuns) -> Finding | None:
 def _runs(comparison: ComparedRuns) -> Table:
     """Return one row for each run: what it is, how long, how far."""
     rows = []
+    optimized = any(run.optimizer for run in comparison.runs)
     for name, run in zip(comparison.names, comparison.runs, strict=True):
         commit = str(run.environment.get("commit") or "–")
         cells = (
             Cell(run.title, "words"),
+            *([Cell(run.optimizer or "plain", "words")] if optimized else []),
             Cell(str(len(run.methods))),
             Cell(str(run.last_round)),
             Cell(", ".join(map(str, run.seeds))),
@@ -60,6 +62,7 @@ def _runs(comparison: ComparedRuns) -> Table:
         rows.append(Row(name, cells, is_method=False))
     columns = (
         Column("Title", kind=""),
+        *([Column("Server optimizer", kind="")] if optimized else []),
         Column("Methods"),
         Column("Rounds"),
         Column("Seeds"),

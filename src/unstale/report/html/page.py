@@ -146,6 +146,7 @@ def _facts(run: Run) -> list[tuple[str, str]]:
     if isinstance(data, dict) and isinstance(data.get("name"), str):
         facts.append(("Data", data["name"]))
     facts.append(("Clients' updates", run.protection))
+    facts.append(("Server optimizer", run.optimizer))
     if run.scenario is not None:
         facts.append(("Test set", run.scenario.test_set))
     return [(name, value) for name, value in facts if value]

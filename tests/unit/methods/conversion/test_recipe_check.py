@@ -9,8 +9,9 @@ from torch import nn
 
 import unstale as us
 from unstale.flower.server_log import log_lines
-from unstale.methods.conversion import recipe_check
-from unstale.methods.conversion.recipe_check import check_recipe, other_recipes
+from unstale.methods.conversion import recipe_check, recipe_fits, recipe_verdict
+from unstale.methods.conversion.recipe_check import check_recipe
+from unstale.methods.conversion.recipe_fits import other_recipes
 from unstale.run_folder.schema import OtherRecipe, Round
 
 SPEC = us.LocalSpec(lr=0.2, momentum=0.5, epochs=5)
@@ -20,8 +21,9 @@ DEVIATING = ("c0",)
 
 @pytest.fixture(autouse=True)
 def _shorter_fits(monkeypatch):
-    monkeypatch.setitem(recipe_check._SMALL, "iterations", 20)
-    monkeypatch.setattr(recipe_check, "MIN_SCORE", 0.2)
+    monkeypatch.setitem(recipe_fits.SMALL, "iterations", 20)
+    monkeypatch.setattr(recipe_verdict, "MIN_SCORE", 0.2)
+    monkeypatch.setattr(recipe_verdict, "CLEAR", 1.0)
 
 
 def data_of(client):
@@ -82,24 +84,45 @@ def test_another_recipe_is_noticed(other, name):
 def test_honest_clients_are_not_reported():
     it = server()
     assert found_in(it, {}) == {}
-    assert len(it._state.compensator["recipes"]["done"]) == 2, "all were judged"
-    assert it._state.compensator["recipes"]["clients"] == {}, "and nobody else is begun"
+    assert len(it._parts.state.compensator["recipes"]["done"]) == 2, "all were judged"
+    assert it._parts.state.compensator["recipes"]["clients"] == {}, "and nobody else is begun"
 
 
-def test_saved_in_the_middle_and_resumed(tmp_path):
-    spec = dict.fromkeys(DEVIATING, dataclasses.replace(SPEC, lr=SPEC.lr * 3))
+def test_what_is_not_clear_is_looked_at_again_with_longer_fits(monkeypatch):
+    fitted = []
+    real = recipe_check.entries_of
+
+    def spied(updates, view, inversion, model, look):
+        fitted.extend((u.client_id, look, view.version) for u in updates)
+        return real(updates, view, inversion, model, look)
+
+    monkeypatch.setattr(recipe_check, "entries_of", spied)
+    monkeypatch.setattr(recipe_verdict, "CLEAR", float("inf"))
+    spec = dict.fromkeys(DEVIATING, dataclasses.replace(SPEC, lr=SPEC.lr / 3))
+    found = found_in(server(), spec, rounds=11)
+    looks = [(look, version) for client, look, version in fitted if client == "c0"]
+    assert looks == [(1, 1), (2, 5)], "the second begins where the first ends, from a newer update"
+    assert found == {"c0": ("slower", 10)}
+    assert recipe_fits.small_fits(us.Inversion(), 2).iterations == 4 * 20
+
+
+@pytest.mark.parametrize("clear", [1.0, float("inf")], ids=["first look", "second look"])
+def test_saved_in_the_middle_and_resumed(tmp_path, monkeypatch, clear):
+    monkeypatch.setattr(recipe_verdict, "CLEAR", clear)
+    spec = dict.fromkeys(DEVIATING, dataclasses.replace(SPEC, lr=SPEC.lr / 3))
     it = server()
-    found_in(it, spec, rounds=3)
+    rounds = 3 if clear < float("inf") else 8
+    found_in(it, spec, rounds=rounds)
     it.save(tmp_path)
     again = us.Server.load(tmp_path, model())
     assert found_in(it, spec, rounds=3) == found_in(again, spec, rounds=3) != {}
 
 
 def test_switched_off_nothing_is_fitted(monkeypatch):
-    monkeypatch.setattr(recipe_check, "fit_parallel", None)
+    monkeypatch.setattr(recipe_fits, "fit_parallel", None)
     it = us.Server(model(), us.Convert(calibration=False, recipe_check=False), local=SPEC)
     a_round(it, {})
-    assert "recipes" not in it._state.compensator
+    assert "recipes" not in it._parts.state.compensator
     assert not us.method("convert", preset="paper").compensator.recipe_check.enabled
     with pytest.raises(us.UnstaleError, match="clients"):
         us.RecipeCheck(clients=0)
@@ -108,7 +131,7 @@ def test_switched_off_nothing_is_fitted(monkeypatch):
 def test_who_is_checked_first(monkeypatch):
     """The longest and the shortest update for their round, once there are versions to compare."""
     asked = []
-    monkeypatch.setattr(recipe_check, "_begun", lambda updates, *_: asked.extend(updates) or {})
+    monkeypatch.setattr(recipe_check, "entries_of", lambda updates, *_: asked.extend(updates) or {})
     ones = {name: torch.ones_like(p) for name, p in us.params_of(model()).items()}
 
     def update(client, factor, version):
