@@ -236,5 +236,22 @@ def figures(*words: str) -> list[float]:
     return mean_of(Path(__file__).parent, "mnist_*.json", *words)
 
 
+def table() -> str:
+    """Return the table of the page: a data set down, distances and correlations across."""
+    heads = {
+        "errors/base/{}/gradient": "gradient, base",
+        "errors/base/{}/update": "update, base",
+        "errors/today/{}/gradient": "gradient, 20 later",
+        "errors/today/{}/update": "update, 20 later",
+        "agreement/{}/near": "surface, near",
+        "agreement/{}/whole": "surface, whole",
+    }
+    lines = ["| data | " + " | ".join(heads.values()) + " |", "| --- |" + " --- |" * len(heads)]
+    for name in ("surrogate", "gaussian", "noise"):
+        cells = [f"{value:.3f}" for value in figures(*(head.format(name) for head in heads))]
+        lines.append("| " + " | ".join([TITLES[name], *cells]) + " |")
+    return "\n".join(lines)
+
+
 if __name__ == "__main__":
     run_study(__doc__, study, draw)
