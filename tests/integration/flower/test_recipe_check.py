@@ -4,7 +4,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-NODES, ROUNDS = 6, 7
+NODES, ROUNDS = 6, 12
 ODD = 1  # the partition that trains with three times the learning rate
 
 
@@ -34,5 +34,6 @@ def test_another_learning_rate_is_noticed_and_honest_nodes_are_not(odd, tmp_path
         return
     ((round_, partition, recipe),) = found
     assert (partition, recipe) == (ODD, "faster")
-    assert round_ <= 6  # begun in round 2, and compared in three rounds from round 4 on
+    # Begun in round 2 and compared in rounds 4 to 6; a second look takes four more.
+    assert round_ in (6, 10)
     assert "look like training" in log

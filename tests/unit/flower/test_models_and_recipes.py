@@ -53,7 +53,7 @@ def trains(model, spec):
 def test_a_client_with_another_recipe_is_noticed(tmp_path, caplog, monkeypatch):
     monkeypatch.setitem(recipe_fits.SMALL, "iterations", 20)
     monkeypatch.setattr(recipe_verdict, "MIN_SCORE", 0.2)
-    monkeypatch.setattr(recipe_verdict, "CLEAR", 1.0)
+    monkeypatch.setattr(recipe_verdict, "CLEAR", 1.2)
     model = small_net()
     other = dataclasses.replace(SPEC, lr=SPEC.lr * 3)
     clients = {node: trains(model, other if node == 4 else SPEC) for node in (4, 5, 6, 7)}

@@ -5,10 +5,11 @@ update, and how well they predicted the m next ones,
 
 $$ f_r = \ln\frac{L_s}{L_r}, \qquad p_r = \frac{1}{m} \sum_{i=1}^{m} \ln\frac{E_s(i)}{E_r(i)}, $$
 
-where L is the loss of the fit and E(i) the relative error of the i-th prediction. The recipe with
-the largest score f + p explains the client best. It explains it *at all* only if its own fit is
-good and it predicts better. A short fit of a difficult recipe (large momentum, small batches) is
-neither under any recipe, and tells nothing.
+where L is the loss of the fit, at least 0.1, and E(i) the relative error of the i-th prediction. A
+fit with a loss of 0.1 is good; that another one is still better tells nothing of the recipe. The
+recipe with the largest score f + p explains the client best. Short fits of difficult recipes
+(large momentum, small batches) are poor, and then a small score is chance: a first look reports
+only what is clear, and a second one, with longer fits, decides the rest.
 """
 
 import math
@@ -18,15 +19,15 @@ from dataclasses import dataclass
 from unstale.methods.conversion.recipe_fits import ASSUMED
 
 MIN_SCORE = 0.2
-"""From this score on a recipe is better than the assumed one."""
-CLEAR = 1.0
-"""From this score on a first look suffices."""
-MIN_PREDICTED = 0.2
-"""The least p of a recipe that explains a client."""
-MAX_LOSS = 0.3
-"""The largest loss of the fit of a recipe that explains a client."""
-# Losses and errors as they count: better ones are chance.
-_LEAST = 0.01
+"""Above this score of a first look a recipe may be better than the assumed one."""
+CLEAR = 1.2
+"""Above this score of a first look it is, and no second one is needed."""
+SURE = 0.5
+"""Above this score of a second look it is."""
+MIN_FIT = -0.1
+"""The least f of a recipe that explains a client: one that fits worse is no explanation."""
+# Losses and errors as they count.
+_LEAST_LOSS, _LEAST_ERROR = 0.1, 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Verdict:
     score: float
     """By how much it is better than the assumed one."""
     explains: bool
-    """Whether its fit and its predictions are good enough to say so."""
+    """Whether it fits about as well as the assumed one, or better."""
 
     def needs_second_look(self, look: int) -> bool:
         """Whether longer fits should decide."""
@@ -46,19 +47,23 @@ class Verdict:
 
     def is_reported(self, look: int) -> bool:
         """Whether the client is reported after a first or a second look."""
-        return self.explains and self.score > (CLEAR if look == 1 else MIN_SCORE)
+        return self.explains and self.score > (CLEAR if look == 1 else SURE)
 
 
-def compared(errors: Mapping[str, float]) -> dict[str, float]:
+def compared(errors: Mapping[str, float], least: float = _LEAST_ERROR) -> dict[str, float]:
     """Return how much better than the assumed recipe each other one predicted an update.
+
+    Args:
+        errors: The relative error of each recipe's prediction.
+        least: Smaller errors count as this.
 
     Example:
         >>> compared({"assumed": 0.5, "faster": 0.25})
         {'faster': 0.6931471805599453}
     """
-    assumed = max(errors[ASSUMED], _LEAST)
+    assumed = max(errors[ASSUMED], least)
     return {
-        name: math.log(assumed / max(error, _LEAST))
+        name: math.log(assumed / max(error, least))
         for name, error in errors.items()
         if name != ASSUMED
     }
@@ -74,10 +79,10 @@ def verdict(losses: Mapping[str, float], scores: Sequence[Mapping[str, float]]) 
     Example:
         >>> found = verdict({"assumed": 0.5, "faster": 0.05}, [{"faster": 0.4}])
         >>> found.recipe, round(found.score, 2), found.explains
-        ('faster', 2.7, True)
+        ('faster', 2.01, True)
     """
     predicted = {name: sum(score[name] for score in scores) / len(scores) for name in scores[0]}
-    fitted = compared(losses)
+    fitted = compared(losses, _LEAST_LOSS)
     best = max(sorted(predicted), key=lambda name: fitted[name] + predicted[name])
-    explains = predicted[best] > MIN_PREDICTED and losses[best] <= MAX_LOSS
+    explains = fitted[best] >= MIN_FIT
     return Verdict(best, fitted[best] + predicted[best], explains)

@@ -11,7 +11,7 @@ from unstale.methods.conversion.recipe_verdict import compared, verdict
 @pytest.fixture(autouse=True)
 def _as_shipped(monkeypatch):
     monkeypatch.setattr(recipe_verdict, "MIN_SCORE", 0.2)
-    monkeypatch.setattr(recipe_verdict, "CLEAR", 1.0)
+    monkeypatch.setattr(recipe_verdict, "CLEAR", 1.2)
 
 
 def test_the_formula():
@@ -25,8 +25,10 @@ def test_the_formula():
     assert found.score == pytest.approx(math.log(4) + (math.log(2) + math.log(1.25)) / 2)
 
 
-def test_better_than_a_hundredth_is_chance():
+def test_small_errors_and_losses_count_alike():
     assert compared({"assumed": 1e-4, "faster": 1e-9}) == {"faster": 0.0}
+    found = verdict({"assumed": 0.1, "faster": 1e-3}, [{"faster": 0.0}])
+    assert found.score == 0, "a fit of a tenth is good, and better ones tell nothing"
 
 
 @pytest.mark.parametrize(
@@ -34,9 +36,9 @@ def test_better_than_a_hundredth_is_chance():
     [
         # (assumed, faster), ln of errors, what a first and a second look say
         pytest.param((0.5, 0.05), 0.5, "reported", "reported", id="clear"),
-        pytest.param((0.1, 0.07), 0.4, "look again", "reported", id="not clear at once"),
-        pytest.param((0.9, 0.4), 0.9, "look again", "not reported", id="its own fit is poor"),
-        pytest.param((0.5, 0.05), 0.1, "look again", "not reported", id="predicts no better"),
+        pytest.param((0.2, 0.1), 0.1, "look again", "reported", id="not clear at once"),
+        pytest.param((0.1, 0.1), 0.4, "look again", "not reported", id="may be chance"),
+        pytest.param((0.3, 0.4), 1.9, "look again", "not reported", id="fits worse"),
         pytest.param((0.1, 0.1), 0.1, "not reported", "not reported", id="as good"),
         pytest.param((0.1, 0.3), -0.5, "not reported", "not reported", id="worse"),
     ],
