@@ -4,17 +4,17 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-NODES, ROUNDS = 6, 12
-ODD = 1  # the partition that trains with three times the learning rate
+NODES, ROUNDS = 6, 8
+ODD = 1  # the partition that trains with a third of the learning rate
 
 
-@pytest.mark.parametrize("odd", [ODD, None], ids=["three times the learning rate", "honest"])
+@pytest.mark.parametrize("odd", [ODD, None], ids=["a third of the learning rate", "honest"])
 def test_another_learning_rate_is_noticed_and_honest_nodes_are_not(odd, tmp_path):
     from deployment import open_site
     from records import Records
 
     records = Records(tmp_path / "run", tmp_path / "trace")
-    options = {} if odd is None else {"odd_partition": odd, "odd_factor": 3.0}
+    options = {} if odd is None else {"odd_partition": odd, "odd_factor": 1 / 3}
     with open_site(tmp_path, simulated_nodes=NODES) as site:
         run = site.run_probe(
             records, num_rounds=ROUNDS, min_nodes=NODES, close_fraction=1.0, **options
@@ -33,7 +33,6 @@ def test_another_learning_rate_is_noticed_and_honest_nodes_are_not(odd, tmp_path
         assert "another recipe" not in log
         return
     ((round_, partition, recipe),) = found
-    assert (partition, recipe) == (ODD, "faster")
-    # Begun in round 2 and compared in rounds 4 to 6; a second look takes four more.
-    assert round_ in (6, 10)
+    assert (partition, recipe) == (ODD, "slower")
+    assert round_ == 6  # begun in round 2, and compared in rounds 4 to 6
     assert "look like training" in log

@@ -43,7 +43,9 @@ LONGER = 4
 def small_fits(inversion: Inversion, look: int) -> Inversion:
     """Return the settings of the fits of a first or a second look.
 
-    Whoever asks for shorter fits of surrogates gets them here, too.
+    Fits of a second look are longer and start as those of conversions do, by default from the best
+    of several starts, because a single one may stall. Whoever asks for shorter fits of surrogates
+    gets them here, too.
 
     Example:
         >>> first, second = (small_fits(Inversion(), look) for look in (1, 2))
@@ -52,10 +54,12 @@ def small_fits(inversion: Inversion, look: int) -> Inversion:
         >>> small_fits(Inversion(iterations=1), 2).iterations
         1
     """
-    wanted = SMALL["iterations"] * (LONGER if look > 1 else 1)
-    return dataclasses.replace(
-        inversion, **{**SMALL, "iterations": min(wanted, inversion.iterations)}
-    )
+    if look == 1:
+        return dataclasses.replace(
+            inversion, **{**SMALL, "iterations": min(SMALL["iterations"], inversion.iterations)}
+        )
+    longer = {**SMALL, "iterations": min(LONGER * SMALL["iterations"], inversion.iterations)}
+    return dataclasses.replace(inversion, **{**longer, "start": inversion.start})
 
 
 def other_recipes(local: LocalSpec, delta: Params, num_examples: int) -> dict[str, LocalSpec]:
