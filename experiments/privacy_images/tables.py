@@ -88,6 +88,27 @@ def clients(name: str, *epochs: str) -> str:
     return "\n".join(lines)
 
 
+def by_steps(name: str) -> str:
+    """Return how much is found of whole clients, by local steps and size.
+
+    A cell is `found / AUC` by the surrogate, by the attack on the update, and by the best baseline.
+    """
+    rows = [row for one in kept(name) for row in one["clients"]]
+    sizes = list(dict.fromkeys(str(row["samples"]) for row in rows))
+    if not sizes:
+        return NOTHING
+    lines = [_line(["steps", "by", *(f"{size} samples" for size in sizes)])]
+    lines.append("| --- |" + " --- |" * (len(sizes) + 1))
+    for steps in dict.fromkeys(str(row["epochs"]) for row in rows):
+        for by in ("conversion, last", "update alone (SME)", "best baseline"):
+            found, auc = (
+                of_clients(name, measure, by, steps, *sizes) for measure in ("identified", "auc")
+            )
+            both = (f"{f:.2f} / {a:.2f}" for f, a in zip(found, auc, strict=True))
+            lines.append(_line([steps, by, *both]))
+    return "\n".join(lines)
+
+
 def single(name: str, attack: str, measure: str, *protections: str) -> list[float]:
     """Return one measure of single samples under some protections, or of baselines."""
     found = [one["singles"] for one in kept(name)]
@@ -107,6 +128,11 @@ def of_clients(name: str, measure: str, by: str, epochs: str, *sizes: str) -> li
             means.append(mean(rows, measure) or 0.0)
         values.append(max(means))
     return values
+
+
+def found_by_steps(name: str, size: str, *steps: str) -> list[float]:
+    """Return how much surrogates find of clients of one size, by local steps."""
+    return [of_clients(name, "identified", "conversion, last", one, size)[0] for one in steps]
 
 
 def _head(first: Sequence[str], measures: Mapping[str, tuple[str, int]]) -> list[str]:
