@@ -214,6 +214,18 @@ def threads() -> str:
     return _table(head, rows)
 
 
+def first_minutes() -> str:
+    """Return what a newcomer waits for and gets."""
+    head = ["commit", "packages", "installed, MB", "until installed, s", "until the table, s"]
+    head += ["longest silence, s"]
+    rows = [
+        [row["commit"], str(row["packages"]), f"{row['installed_mb']:.0f}"]
+        + [f"{row[key]:.0f}" for key in ("installed_s", "table_s", "longest_silence_s")]
+        for row in reversed(_read("first_minutes.json")["rows"])
+    ]
+    return _table(head, rows)
+
+
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
