@@ -47,7 +47,6 @@ def _cheap_recipe_checks(monkeypatch):
     """Let `convert` check recipes with fits of one iteration; tests of the check set their own."""
     monkeypatch.setitem(recipe_fits.SMALL, "iterations", 1)
     monkeypatch.setattr(recipe_verdict, "MIN_SCORE", float("inf"))
-    monkeypatch.setattr(recipe_verdict, "CLEAR", float("inf"))
 
 
 @pytest.fixture(autouse=True)

@@ -53,7 +53,6 @@ def trains(model, spec):
 def test_a_client_with_another_recipe_is_noticed(tmp_path, caplog, monkeypatch):
     monkeypatch.setitem(recipe_fits.SMALL, "iterations", 20)
     monkeypatch.setattr(recipe_verdict, "MIN_SCORE", 0.2)
-    monkeypatch.setattr(recipe_verdict, "CLEAR", 1.2)
     model = small_net()
     other = dataclasses.replace(SPEC, lr=SPEC.lr * 3)
     clients = {node: trains(model, other if node == 4 else SPEC) for node in (4, 5, 6, 7)}
@@ -61,7 +60,7 @@ def test_a_client_with_another_recipe_is_noticed(tmp_path, caplog, monkeypatch):
     settings = us.ServerSettings(method, SPEC, inputs=INPUTS, seed=1)
     strategy = Unstale(model, settings, folder=tmp_path / "run")
     with caplog.at_level(logging.WARNING, "unstale"):
-        start(strategy, late_grid(dict.fromkeys(clients, 1.0), clients), rounds=6)
+        start(strategy, late_grid(dict.fromkeys(clients, 1.0), clients), rounds=8)
     warnings = [r.getMessage() for r in caplog.records if "another recipe" in r.getMessage()]
     assert len(warnings) == 1
     assert "Updates of 4 look like training that goes about three times as far" in warnings[0]

@@ -5,9 +5,8 @@ another recipe, a surrogate still fits its update, but predicts its next ones ba
 clients are checked in their first rounds. Surrogates are fitted to one update of a client: one by
 the recipe as it is, and one each by recipes of a third and of three times the learning rate, and
 by the other optimizer (`recipe_fits.py`). The client's next fresh updates show which of them
-predicts best (`recipe_verdict.py`). A client that another recipe explains clearly is reported. If
-it is not clear, fits four times as long are made from a newer update and compared again; they
-decide.
+predicts best (`recipe_verdict.py`). If it seems to be another one, the client is looked at again, by
+fits four times as long to a newer update. A client is reported if they say so, too.
 
 What cannot be seen: a learning rate, a number of steps or a momentum that moves the weights less
 than about twice as far or half as far. The surrogate makes up for it, and conversion suffers
@@ -37,8 +36,8 @@ from unstale.updates import Note, ServerView, Update
 # verdicts by client: the name of a recipe, or "" for the assumed one.
 Book = Mapping[str, Any]
 
-COMPARISONS = 3
-"""Predictions before a verdict."""
+COMPARISONS = {1: 1, 2: 3}
+"""Predictions before the verdict of a first and of a second look."""
 MIN_LAG = 2
 """Versions between the fit and the first prediction; nearer ones tell less."""
 MOST_AT_ONCE = 4
@@ -120,7 +119,7 @@ def _compared(
         errors = errors_of(entry, fresh[client], view, inversion, model)
         scores = [*entry["scores"], compared(errors)]
         clients[client] = {**entry, "scores": scores, "last": view.version}
-        if len(scores) < COMPARISONS:
+        if len(scores) < COMPARISONS[entry["look"]]:
             continue
         del clients[client]
         found = verdict(entry["losses"], scores)

@@ -7,9 +7,11 @@ $$ f_r = \ln\frac{L_s}{L_r}, \qquad p_r = \frac{1}{m} \sum_{i=1}^{m} \ln\frac{E_
 
 where L is the loss of the fit, at least 0.1, and E(i) the relative error of the i-th prediction. A
 fit with a loss of 0.1 is good; that another one is still better tells nothing of the recipe. The
-recipe with the largest score f + p explains the client best. Short fits of difficult recipes
-(large momentum, small batches) are poor, and then a small score is chance: a first look reports
-only what is clear, and a second one, with longer fits, decides the rest.
+recipe with the largest score f + p explains the client best.
+
+Short fits stall now and then, and are poor where the recipe is difficult (large momentum, small
+batches). Then the score is chance. So a first look only finds whom to look at again; a second one,
+with longer fits from several starts, decides.
 """
 
 import math
@@ -19,11 +21,9 @@ from dataclasses import dataclass
 from unstale.methods.conversion.recipe_fits import ASSUMED
 
 MIN_SCORE = 0.2
-"""Above this score of a first look a recipe may be better than the assumed one."""
-CLEAR = 1.2
-"""Above this score of a first look it is, and no second one is needed."""
+"""Above this score of a first look there is a second one."""
 SURE = 0.5
-"""Above this score of a second look it is."""
+"""Above this score of a second look a recipe is better than the assumed one."""
 MIN_FIT = -0.1
 """The least f of a recipe that explains a client: one that fits worse is no explanation."""
 # Losses and errors as they count.
@@ -43,11 +43,11 @@ class Verdict:
 
     def needs_second_look(self, look: int) -> bool:
         """Whether longer fits should decide."""
-        return look == 1 and self.score > MIN_SCORE and not self.is_reported(look)
+        return look == 1 and self.score > MIN_SCORE
 
     def is_reported(self, look: int) -> bool:
-        """Whether the client is reported after a first or a second look."""
-        return self.explains and self.score > (CLEAR if look == 1 else SURE)
+        """Whether the client is reported after a look."""
+        return look == 2 and self.explains and self.score > SURE
 
 
 def compared(errors: Mapping[str, float], least: float = _LEAST_ERROR) -> dict[str, float]:

@@ -219,7 +219,7 @@ class RecipeCheck:
 
     A client that does not is reported once, by a warning in the log and in the round's line.
     Nothing else changes. Each check takes four small fits, less than one conversion, and four
-    longer ones where these leave it open.
+    longer ones for a client that seems to deviate.
 
     Example:
         >>> RecipeCheck(clients=2).enabled

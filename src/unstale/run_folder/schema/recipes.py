@@ -23,8 +23,7 @@ class OtherRecipe:
     Example:
         >>> print(OtherRecipe("c7", "adam", 1.5).says)
         A client should train by the server's recipe (LocalSpec, [local] in an experiment). \
-Updates of c7 look like training with Adam instead of SGD (score 1.50; honest clients are below \
-0.2). Conversions of such clients are wrong: correct the server's recipe, or the client's.
+Updates of c7 look like training with Adam instead of SGD (score 1.50). Conversions of such clients are wrong: correct the server's recipe, or the client's.
     """
 
     client: str
@@ -39,11 +38,11 @@ Updates of c7 look like training with Adam instead of SGD (score 1.50; honest cl
         """What should hold, what was found, and what to do."""
         # Foreign text, for a log: on one line and of bounded length.
         name = "".join(char if char.isprintable() else " " for char in self.client[:80])
-        score = "" if self.score is None else f" (score {self.score:.2f}; honest clients are below"
+        score = "" if self.score is None else f" (score {self.score:.2f})"
         return (
             "A client should train by the server's recipe (LocalSpec, [local] in an experiment). "
             f"Updates of {name} look like {LOOKS_LIKE.get(self.found, 'another recipe')}"
-            f"{score and score + ' 0.2)'}. Conversions of such clients are wrong: correct the "
+            f"{score}. Conversions of such clients are wrong: correct the "
             "server's recipe, or the client's."
         )
 
