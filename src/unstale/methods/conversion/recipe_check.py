@@ -5,8 +5,8 @@ another recipe, a surrogate still fits its update, but predicts its next ones ba
 clients are checked in their first rounds. Surrogates are fitted to one update of a client: one by
 the recipe as it is, and one each by recipes of a third and of three times the learning rate, and
 by the other optimizer (`recipe_fits.py`). The client's next fresh updates show which of them
-predicts best (`recipe_verdict.py`). If it seems to be another one, the client is looked at again, by
-fits four times as long to a newer update. A client is reported if they say so, too.
+predicts best (`recipe_verdict.py`). If it seems to be another one, the client is looked at again,
+by fits four times as long to a newer update. A client is reported if they say so, too.
 
 What cannot be seen: a learning rate, a number of steps or a momentum that moves the weights less
 than about twice as far or half as far. The surrogate makes up for it, and conversion suffers

@@ -23,7 +23,8 @@ class OtherRecipe:
     Example:
         >>> print(OtherRecipe("c7", "adam", 1.5).says)
         A client should train by the server's recipe (LocalSpec, [local] in an experiment). \
-Updates of c7 look like training with Adam instead of SGD (score 1.50). Conversions of such clients are wrong: correct the server's recipe, or the client's.
+Updates of c7 look like training with Adam instead of SGD (score 1.50). \
+Conversions of such clients are wrong: correct the server's recipe, or the client's.
     """
 
     client: str
