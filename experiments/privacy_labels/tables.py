@@ -1,6 +1,6 @@
 """Figures of labels that are told, from the result files that are kept.
 
-    <!-- from: tables.py told mnist 5 450 learned none -->
+<!-- from: tables.py told mnist 5 450 learned none -->
 """
 
 import json
