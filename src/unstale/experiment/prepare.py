@@ -27,9 +27,11 @@ def prepare(
     """Return the simulation of a method, at round 0."""
     model = model_of(config, scenario, data_root)
     built = method.build()
-    inputs = None  # what other methods do not need
+    inputs = None
     if trains_model(built.compensator):
         model = taking_vectors(model, scenario.data)
+    # Of token ids, only a method that converts needs a model that takes their vectors.
+    if scenario.data.vocabulary is None or trains_model(built.compensator):
         inputs = inputs_of(model, scenario.data)
     model = model.to(device)
     if config.protection.enabled and isinstance(built.compensator, Convert):
