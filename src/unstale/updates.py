@@ -115,8 +115,9 @@ class ServerView:
     tools: TrainingTools = field(default_factory=TrainingTools)
     """For methods that train the model on the server."""
     absent: tuple[str, ...] = ()
-    """Clients that this round drew but that are at work or away, sorted; of none of them has an
-    update arrived in this round. A compensator may add an update for each (`Update.stand_in`)."""
+    """Clients to stand in for, sorted: this round drew them but they are at work or away, or they
+    are asked in it and owed a turn from before. Of none of them has an update arrived in this
+    round. A compensator may add an update for each (`Update.stand_in`)."""
     clients: Mapping[str, float] = field(default_factory=dict)
     """All registered clients, and how many versions late the updates of each are. Empty if the
     engine has registered none (`Server.register`)."""

@@ -116,11 +116,10 @@ class Session:
         self._intake.come_out(arrivals)
         absent = self._absent | {*self.book.close_unsent()}
         self._intake.submit_due(round)
-        if self.book.is_missing_fresh():
-            # The round closed by its deadline. Stand-ins alone would be the whole average, and pull
-            # the model to what the absent nodes hold.
-            absent = set()
-        self._report = self.server.step(map(str, absent))
+        # If the round closed by its deadline before anybody answered, stand-ins alone would be the
+        # whole average, and pull the model to what the absent nodes hold.
+        alone = self.book.is_missing_fresh()
+        self._report = self.server.step(None if alone else map(str, absent))
 
     def end_round(self, evaluation: Evaluation, attendance: Attendance, seconds: float) -> None:
         """End a round. It is written down when nodes have their next work: see `write_down`."""

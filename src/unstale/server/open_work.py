@@ -99,6 +99,10 @@ class Tickets:
         """Return all versions with an open ticket."""
         return set().union(*self._open.values()) if self._open else set()
 
+    def at_work_on(self, version: int) -> set[str]:
+        """Return the clients that have checked out a version and not yet answered."""
+        return {client for client, versions in self._open.items() if version in versions}
+
     def oldest(self) -> dict[str, int]:
         """Return the oldest version that each client at work has checked out."""
         return {client: min(versions) for client, versions in self._open.items()}

@@ -108,6 +108,7 @@ class ServerParts:
             "compensator": self.state.compensator if keeps else self.method.compensator.init(),
             "aggregator": self.state.aggregator,
             "optimizer_state": self.state.optimizer,
+            "owed": sorted(self.state.owed),
             "statistics": sorted(self.statistics),
             **settings_tree(self.settings),
             "tickets": self.tickets.to_json(),
@@ -137,6 +138,8 @@ class ServerParts:
             tree["aggregator"],
             # Not in checkpoints from before there were server optimizers.
             tree.get("optimizer_state", {}),
+            # Nor in those from before turns were counted.
+            frozenset(tree.get("owed", ())),
         )
         parts = cls.around(state, model, settings, frozenset(tree.get("statistics", ())))
         if model is not None:

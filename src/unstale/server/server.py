@@ -183,7 +183,7 @@ class Server(ServerSaving):
             parts.tickets.answer(*taken.key)
             return Receipt(True)
 
-    def step(self, absent: Iterable[str] = ()) -> Report:
+    def step(self, absent: Iterable[str] | None = ()) -> Report:
         """Compensate and aggregate the updates that have arrived into the next version.
 
         Updates that await their fit take part once it has ended.
@@ -191,7 +191,10 @@ class Server(ServerSaving):
         Args:
             absent: Clients that this round would have asked, had they not been at work or
                 away. Methods such as `convert` stand in for those that they know, unless an
-                update of the client itself has arrived.
+                update of the client itself has arrived. A client whose late update arrives in
+                a round that names it here is also stood in for when it next checks out, so
+                that it takes part as often as without delay. None to stand in for nobody in
+                this round.
         """
         with self._lock:
             parts, version = self._parts, self.version
@@ -210,6 +213,7 @@ class Server(ServerSaving):
                 kept_versions=parts.history.store.versions,
                 tools=TrainingTools(self.model, self.inputs, self.executor, prefits),
                 absent=absent,
+                asked=parts.tickets.at_work_on(version),
                 clients=parts.clients.latencies(version, parts.tickets.oldest()),
                 statistics=self.statistics,
             )

@@ -16,6 +16,7 @@ from unstale.methods import Method
 from unstale.methods.server_optimizers import Plain, ServerOptimizer
 from unstale.params import Params, all_finite
 from unstale.server.report import Report
+from unstale.server.turns import take_turns
 from unstale.training.client import averaged_statistics, trained_statistics, without
 from unstale.training.local import LocalSpec
 from unstale.updates import Note, ServerView, State, TrainingTools, Update
@@ -31,6 +32,8 @@ class ServerState:
     aggregator: State
     optimizer: State = field(default_factory=dict)
     """Of the server optimizer; empty for the plain one."""
+    owed: frozenset[str] = frozenset()
+    """Clients that are stood in for when they are asked next: see `turns.py`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +63,8 @@ def step(
     rng: torch.Generator,
     kept_versions: Iterable[int] = (),
     tools: TrainingTools | None = None,
-    absent: Iterable[str] = (),
+    absent: Iterable[str] | None = (),
+    asked: Iterable[str] = (),
     clients: Mapping[str, float] | None = None,
     statistics: Iterable[str] = (),
 ) -> StepResult:
@@ -78,7 +82,10 @@ def step(
         kept_versions: The versions that `history` still has.
         tools: For methods that train the model on the server, such as `convert`.
         absent: Clients that the round drew but that are at work or away. A client whose own
-            update has arrived is not absent, so at most one of the two is used.
+            update has arrived is not absent, so at most one of the two is used. None for a
+            round in which nobody is stood in for.
+        asked: Clients that have begun to train on the current version and have not answered.
+            Those that are owed a turn are stood in for as well.
         clients: All clients that the engine has registered, with the latency of each in
             versions; for methods that make tiers of them.
         statistics: Names among the weights that are running statistics. No method sees them;
@@ -93,7 +100,8 @@ def step(
     came = sorted(arrivals, key=lambda update: update.key)
     tracked = frozenset(statistics)
     weights, ordered, weights_of = _weights_only(state.params, came, history, tracked)
-    missing = {*absent} - {update.client_id for update in ordered}
+    answered = [update.client_id for update in ordered]
+    turns = take_turns(absent=absent, asked=asked, answered=answered, owed=state.owed)
     view = ServerView(
         state.version,
         weights,
@@ -102,7 +110,7 @@ def step(
         rng,
         frozenset(kept_versions),
         tools or TrainingTools(),
-        tuple(sorted(missing)),
+        tuple(sorted(turns.absent)),
         clients or {},
     )
     # 2. Compensate.
@@ -122,7 +130,9 @@ def step(
         else:
             notes.append(Note("discarded", "", state.version, {"reason": "not finite"}))
     # 5. Make the new state.
-    after = ServerState(state.version + 1, params, outcome.state, combined.state, moments)
+    after = ServerState(
+        state.version + 1, params, outcome.state, combined.state, moments, turns.owed
+    )
     report = Report(
         version=after.version,
         staleness=tuple(u.staleness(state.version) for u in ordered),

@@ -112,6 +112,7 @@ class Simulation:
         self._statistics = LocalStatistics.of(model, server.local)
         # What attackers trained first, for those that send it again; by client.
         self._first: dict[int, Params] = {}
+        self._clients = {scenario.name(client): client for client in range(scenario.num_clients)}
         self._register_clients()
 
     @property
@@ -159,12 +160,9 @@ class Simulation:
         if self.with_oracle:
             sent = oracle.deltas(updates, without=self.server.statistics)
             judged = oracle.errors(truth, sent, report.updates)
-            names = [
-                u.client_id
-                for u in report.updates
-                if u.stand_in and u.client_id in absent and self._is_honest(absent[u.client_id])
-            ]
-            missed = self._would_send([absent[name] for name in names], now, before)
+            made = {u.client_id: self._clients[u.client_id] for u in report.updates if u.stand_in}
+            names = [name for name, client in made.items() if self._is_honest(client)]
+            missed = self._would_send([made[name] for name in names], now, before)
             judged |= oracle.stand_in_error(dict(zip(names, missed, strict=True)), report.updates)
             line = dataclasses.replace(line, oracle=judged)
         if evaluate_now or report.version % self.evaluate_every == 0:
@@ -214,8 +212,8 @@ class Simulation:
         self._lost += [job for job in self._jobs if not here(job.client, now)]
         self._jobs = [job for job in self._jobs if here(job.client, now)]
 
-    def _hand_out(self, now: int) -> dict[str, int]:
-        """Ask the clients of the round; return those that are at work or away, by their ids."""
+    def _hand_out(self, now: int) -> list[str]:
+        """Ask the clients of the round; return the ids of those that are at work or away."""
         drawn = self.scenario.drawn(now, {job.client for job in self._jobs})
         for client in drawn.asked:
             name = self.scenario.name(client)
@@ -229,7 +227,7 @@ class Simulation:
             if late and version not in self._models.versions:
                 self._models.put(version, self._current())
         self._jobs.sort()
-        return {self.scenario.name(client): client for client in drawn.absent}
+        return [self.scenario.name(client) for client in drawn.absent]
 
     def _train(self, jobs: Sequence[Job]) -> list[Update]:
         clients = [job.client for job in jobs]

@@ -58,8 +58,9 @@ def test_a_busy_node_is_absent_and_stood_in_for_once_it_has_answered(tmp_path):
     # Asked in rounds 1, 4 and 7; its answers take part in rounds 3 and 6.
     assert asked(grid, SLOW) == [0, 3, 6]
     busy, here = [str(SLOW)], []
-    assert of_versions(tmp_path, "absent") == [here, busy, here, here, busy, here, here, busy]
-    assert of_versions(tmp_path, "stand_ins") == [here] * 4 + [busy, here, here, busy]
+    # They do so in rounds that had drawn it, so it is stood in for when it is asked again, too.
+    assert of_versions(tmp_path, "absent") == [here, busy, here, busy, busy, here, busy, busy]
+    assert of_versions(tmp_path, "stand_ins") == [here] * 3 + [busy, busy, here, busy, busy]
     assert server.params["bias"].item() == pytest.approx(expected_bias(tmp_path), abs=1e-12)
 
 
@@ -132,9 +133,11 @@ def test_a_really_slow_node_is_stood_in_for_while_it_works(tmp_path):
     slow = str(SLOW)
     events = of_kind(tmp_path, "version")
     assert sum(slow in e["stand_ins"] for e in events) >= 4
-    for event in events:
-        assert not {node for node, _ in event["updates"]} & {*event["stand_ins"]}
-        assert not ({slow} & {*event["absent"]} and event["version"] - 1 in asked(grid, SLOW))
+    # From its first answer on it takes part once in each round, as it would if it were fast.
+    turns = [[node for node, _ in e["updates"]] + e["stand_ins"] for e in events]
+    first = next(i for i, nodes_here in enumerate(turns) if slow in nodes_here)
+    assert first < 6
+    assert [nodes_here.count(slow) for nodes_here in turns[first:]] == [1] * (12 - first)
     assert server.params["bias"].item() == pytest.approx(expected_bias(tmp_path), abs=1e-12)
 
 

@@ -210,3 +210,61 @@ def test_saved_in_the_middle_of_an_absence_it_goes_on_to_the_bit(method, saved_a
     assert ends[0][1:] == ends[1][1:]
     assert [len(line.get("stand_ins", ())) for line in ends[0][1]] == [1, 1, 1, 1, 0, 1, 1]
     assert sum(len(line.get("checked", ())) for line in ends[0][1]) == (method == "convert")
+
+
+# --- turns: whose late answer came in a round that had drawn it ---------------------------
+
+
+@pytest.mark.parametrize("method", ["convert", "memory"])
+@pytest.mark.parametrize("was_drawn", [True, False])
+def test_it_is_stood_in_for_when_asked_again_if_its_answer_came_in_a_round_of_its_own(
+    method, was_drawn
+):
+    server = knowing(method)
+    own = work(server, "s")
+    play(server, absent=["s"])
+    play(server, own, absent=["s"] if was_drawn else [])
+    assert in_place(play(server)) == [], "it is not asked in this round"
+    work(server, "s")
+    assert in_place(play(server)) == (["s"] if was_drawn else [])
+    work(server, "s")
+    assert in_place(play(server)) == [], "one turn was owed, not two"
+
+
+def test_who_answers_at_once_keeps_the_turn_for_the_next_time():
+    server = knowing("memory")
+    own = work(server, "s")
+    play(server)
+    play(server, own, absent=["s"])
+    report = play(server, work(server, "s"))
+    assert (in_place(report), report.arrivals) == ([], 2)
+    work(server, "s")
+    assert in_place(play(server)) == ["s"]
+
+
+def test_in_a_round_in_which_nobody_is_stood_in_for_the_turn_is_kept():
+    server = knowing("memory")
+    own = work(server, "s")
+    play(server)
+    play(server, own, absent=["s"])
+    work(server, "s")
+    report = play(server, absent=None)
+    assert (in_place(report), report.absent) == ([], ())
+    work(server, "s")
+    assert in_place(play(server)) == ["s"]
+
+
+@pytest.mark.parametrize("method", ["convert", "memory"])
+def test_a_turn_that_is_owed_survives_save_and_load(method, tmp_path):
+    ends = []
+    for disturbed in (False, True):
+        server = knowing(method)
+        own = work(server, "s")
+        play(server, own, absent=["s"])
+        if disturbed:
+            server.save(tmp_path)
+            server = us.Server.load(tmp_path, server.model)
+        work(server, "s")
+        assert in_place(play(server)) == ["s"]
+        ends.append(server.params)
+    assert same(*ends)

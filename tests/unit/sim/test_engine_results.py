@@ -128,16 +128,16 @@ def test_oracle_of_stand_ins_is_the_update_that_the_absent_would_send(simulate):
         x, y = data.x_train[index], data.y_train[index]
         return local_update(simulation.model, versions[version], x, y, simulation.server.local)
 
-    asked_again = simulation.run_round()
-    assert (asked_again.absent, "stand_in_cosine" in asked_again.oracle) == (0, False)
-    versions.append(simulation.server.params)
-    record = simulation.run_round()
-    assert [one.client for one in record.stand_ins] == [scenario.name(5)]
-    wanted = cosine_distance(sent(0), sent(5))
-    assert record.oracle["stand_in_cosine"] == pytest.approx(wanted, abs=1e-6)
-    assert wanted > 0.01
-    assert record.oracle["stand_in_l1"] == pytest.approx(l1_error(sent(0), sent(5)), abs=1e-5)
-    assert (record.oracle["stale_cosine"], record.stale) == (None, 0)
+    for round_ in (4, 5):  # asked again, and at work
+        record = simulation.run_round()
+        assert [one.client for one in record.stand_ins] == [scenario.name(5)]
+        wanted = cosine_distance(sent(0), sent(round_))
+        assert record.oracle["stand_in_cosine"] == pytest.approx(wanted, abs=1e-6)
+        assert wanted > 0.01
+        size = l1_error(sent(0), sent(round_))
+        assert record.oracle["stand_in_l1"] == pytest.approx(size, abs=1e-5)
+        assert (record.oracle["stale_cosine"], record.stale) == (None, 0)
+        versions.append(simulation.server.params)
 
 
 def test_oracle_figures_of_stand_ins_change_nothing(simulate):
