@@ -23,6 +23,12 @@ COMMANDS = {
     "unstale methods": ["-m", "unstale", "methods"],
     "unstale data check": ["-m", "unstale", "data", "check", "--data", "."],
     "python -c 'import torch'": ["-c", "import torch"],
+    "the digits": ["-c", "from unstale import data; data.load('digits')"],
+    "the digits, by scikit-learn": [
+        "-c",
+        "from unstale import data; from unstale.data import digits; "
+        "digits.find_spec = lambda _: None; data.load('digits')",
+    ],
 }
 
 

@@ -1,8 +1,11 @@
 import hashlib
+import subprocess
+import sys
 
 import torch
 
 from unstale import data
+from unstale.data import digits as digits_file
 
 
 def test_shapes_scale_and_shares() -> None:
@@ -41,3 +44,19 @@ def test_the_split_never_changes_and_takes_no_notice_of_the_global_generator() -
     # Another value means that every published number on digits is void.
     digest = hashlib.sha256(digits.y_test.numpy().tobytes() + digits.x_test.numpy().tobytes())
     assert digest.hexdigest()[:16] == "10b1788b708b89f1"
+
+
+def test_they_are_read_without_importing_scikit_learn() -> None:
+    code = (
+        "import sys; from unstale import data; data.load('digits'); print('sklearn' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "False"
+
+
+def test_where_the_file_is_elsewhere_scikit_learn_reads_them(monkeypatch) -> None:
+    images, labels = digits_file.published_digits()
+    monkeypatch.setattr(digits_file, "find_spec", lambda name: None)
+    again, again_labels = digits_file.published_digits()
+    assert (images == again).all()
+    assert (labels == again_labels).all()
