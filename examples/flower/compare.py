@@ -137,13 +137,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--flower", choices=["simulation", "deployment"], default="simulation")
     parser.add_argument("--seeds", default="20,21,22")
+    parser.add_argument("--cases", default=",".join(CASES), help="of the methods, by their rows")
     parser.add_argument("--rounds", type=int, default=CONFIG["num-rounds"])
     parser.add_argument("--out", type=Path, help="where results go, one file for each seed")
     chosen = parser.parse_args()
     require_clean(chosen.out)
     torch.set_num_threads(1)  # as in the scripts
     records: dict[int, Record] = {}
-    for name in CASES:
+    for name in chosen.cases.split(","):
         for seed in map(int, chosen.seeds.split(",")):
             path = chosen.out and chosen.out / f"{chosen.flower}-seed-{seed}.json"
             if seed not in records:
