@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from filelock import FileLock
+
 from unstale.sinks.base import SinkRun, require
 
 if TYPE_CHECKING:
@@ -50,8 +52,30 @@ class MLflow:
         place.mkdir(exist_ok=True)
         # It says that it makes tables.
         logging.getLogger("mlflow.store.db.utils").setLevel(logging.WARNING)
-        client = MlflowClient(tracking_uri=f"sqlite:///{(place / 'mlflow.db').as_posix()}")
+        client = MlflowClient(tracking_uri=_uri(_database(place)))
         return _Writer(client, _experiment(client, name, place / "artifacts"), run)
+
+
+def _database(place: Path) -> Path:
+    """Return the database of a folder; make it if there is none.
+
+    MLflow makes a new database table by table, and cannot open one that a killed process has left
+    half made. So it is made under another name, which is begun anew after a crash.
+    """
+    from mlflow import MlflowClient
+
+    made, new = place / "mlflow.db", place / "new.db"
+    with FileLock(place / "new.lock"):  # methods may begin at once, in processes of their own
+        if not made.exists():
+            for left in place.glob("new.db*"):
+                left.unlink()
+            MlflowClient(tracking_uri=_uri(new)).search_experiments(max_results=1)
+            new.replace(made)
+    return made
+
+
+def _uri(database: Path) -> str:
+    return f"sqlite:///{database.as_posix()}"
 
 
 class _Writer:
@@ -65,6 +89,8 @@ class _Writer:
             # What was written just before a crash.
             known = client.get_metric_history(self._id, _EVERY_ROUND)
             self.written = max((metric.step for metric in known), default=0)
+            if not self.written:  # perhaps it was killed before its settings were there
+                self._settings(run.settings)
             return
         tags = {ID: run.id, "unstale.run": run.folder.name}
         self._id = client.create_run(experiment, run_name=run.name, tags=tags).info.run_id

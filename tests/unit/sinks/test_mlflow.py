@@ -1,5 +1,8 @@
 """The sink of MLflow, with the real library and a database in a file."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 from read_back import mlflow, mlflow_client
 from told_rounds import line
@@ -52,6 +55,36 @@ def test_a_resumed_run_goes_on_in_the_same_run(folder, tell):
     assert run.info.run_id == first.info.run_id
     assert [step for step, _ in found["arrivals/all"]] == list(range(1, 9))
     assert run.info.status == "FINISHED"
+
+
+def test_a_database_that_a_killed_process_left_half_made_is_made_anew(folder, tell):
+    place = folder.path / "mlflow"
+    (place / "mlflow.db").unlink()
+    with closing(sqlite3.connect(place / "new.db")) as half:  # the first of MLflow's tables
+        half.execute("CREATE TABLE experiments (experiment_id INTEGER)")
+        half.commit()
+    tell([MLflow()], range(1, 4), finish=True)
+    run, found = mlflow(folder.path, "convert seed 0")
+    assert [step for step, _ in found["arrivals/all"]] == [1, 2, 3]
+    assert run.info.status == "FINISHED"
+    assert [path.name for path in place.glob("*.db")] == ["mlflow.db"]
+
+
+def test_a_run_that_was_killed_before_its_settings_were_written_gets_them(folder, tell):
+    tell([MLflow()], [1])
+    client = mlflow_client(folder.path)
+    run, _ = mlflow(folder.path, "convert seed 0")
+    whole = run.data.params
+    with closing(sqlite3.connect(folder.path / "mlflow" / "mlflow.db")) as database:
+        for table in ("metrics", "latest_metrics"):
+            database.execute(f"DELETE FROM {table}")
+        database.execute("DELETE FROM params WHERE key LIKE 'local%'")
+        database.commit()
+    record = folder.sinks_path("convert", 0)
+    record.write_text(record.read_text().replace('"written": 1', '"written": 0'))
+    assert client.get_run(run.info.run_id).data.params != whole
+    tell([MLflow()], range(1, 3), finish=True)
+    assert client.get_run(run.info.run_id).data.params == whole
 
 
 def test_a_record_that_was_lost_repeats_no_round(folder, tell):
