@@ -14,9 +14,11 @@ LATE = 2  # the slow node answers once the server is so many versions further
 AT_LENGTH = 200  # rounds of a run that is killed: it never comes so far
 
 
-@pytest.mark.parametrize("method", ["convert", "memory"])
-def test_five_kills(method, tmp_path):
-    """Both methods stand in for the slow node while it works."""
+@pytest.mark.parametrize(
+    ("method", "sinks"), [("convert", ""), ("memory", "tensorboard mlflow wandb")]
+)
+def test_five_kills(method, sinks, tmp_path):
+    """Both methods stand in for the slow node while it works; sinks get each round once."""
     from blobs_site import (
         assert_sequence,
         open_blobs_site,
@@ -34,16 +36,16 @@ def test_five_kills(method, tmp_path):
         slow = str(nodes[-1].node_id)
         draw = random.Random(4711)
         for point in draw.sample([*POINTS], len(POINTS)):
-            run_blobs(site, records, method=method, num_rounds=AT_LENGTH)
+            run_blobs(site, records, method=method, sinks=sinks, num_rounds=AT_LENGTH)
             kill_at(point, draw.randint(0, 2), site, records)
         # Once more when the slow node has got a word in, and then to the end.
         before = version(records)
-        run_blobs(site, records, method=method, num_rounds=AT_LENGTH)
+        run_blobs(site, records, method=method, sinks=sinks, num_rounds=AT_LENGTH)
         wait_for_version(records, before + 1)
         wait_until(lambda: counted_late(records, slow), "an update of the slow node", 0.02)
         site.kill_server_app()
         last = max(ROUNDS, version(records) + 2)
-        run = run_blobs(site, records, method=method, num_rounds=last)
+        run = run_blobs(site, records, method=method, sinks=sinks, num_rounds=last)
         assert site.wait(run) == "finished:completed", site.log_of(run)
     assert_sequence(records)
     assert [e["version"] for e in records.events("version")] == list(range(1, last + 1))
@@ -52,6 +54,8 @@ def test_five_kills(method, tmp_path):
     assert len(records.rounds()) == last
     assert counted_late(records, slow)
     assert_apart(records)
+    if sinks:
+        assert_in_sinks(records)
     if method == "memory":  # whether a surrogate can be trusted depends on who came when
         assert any(slow in e["stand_ins"] for e in records.events("version"))
 
@@ -64,6 +68,22 @@ def test_five_kills(method, tmp_path):
     # And it is as good as after the same number of rounds without a crash.
     _, without = replay(undisturbed(last, LATE), {"0": 0, "1": 1, "2": 2}, method)
     assert ended["accuracy"] == pytest.approx(without["accuracy"], abs=0.05)
+
+
+def assert_in_sinks(records):
+    """Check that each library has every round of the run once, with the line's numbers."""
+    from read_back import mlflow, tensorboard, wandb
+
+    lines = records.rounds()
+    events = tensorboard(records.folder / "tensorboard" / "memory" / "seed-0")
+    run, metrics = mlflow(records.folder, "memory seed 0")
+    (offline,) = wandb(records.folder).values()
+    assert (run.info.status, offline["exit"]) == ("FINISHED", [0])
+    for scalars in (events, metrics, offline["scalars"]):
+        for name, key in (("accuracy/all", "accuracy"), ("arrivals/all", "arrivals")):
+            assert [step for step, _ in scalars[name]] == [line["round"] for line in lines]
+            values = [value for _, value in scalars[name]]
+            assert values == pytest.approx([line[key] for line in lines])
 
 
 def assert_apart(records):

@@ -45,6 +45,7 @@ def main(grid: Grid, context: Context) -> None:
         cohort=Cohort(min_available_nodes=int(config["min-nodes"])),
         close=ClosePolicy(float(config["close-fraction"]), float(config["close-deadline"])),
         folder=str(config["folder"]),
+        sinks=str(config["sinks"]).split(),
     )
     strategy.start(
         grid=grid, num_rounds=int(config["num-rounds"]), evaluate_fn=evaluate, resume=True
