@@ -55,7 +55,12 @@ CANDIDATES: dict[str, list[dict[str, Any]]] = {
     ],
 }
 # Names of methods where the label is not the name.
-NAMES = {"arrivals_only": "convert", "sparse_95": "convert", "one_update": "convert"}
+NAMES = {
+    "arrivals_only": "convert",
+    "sparse_95": "convert",
+    "one_update": "convert",
+    "joins_late": "no_delay",  # of joining.py
+}
 # What is set whatever is tuned.
 FIXED = {
     "arrivals_only": {"stand_in": False},

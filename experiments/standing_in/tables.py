@@ -19,6 +19,7 @@ RESULTS = Path(__file__).parent / "results"
 ROWS = {
     "no_delay": "`no_delay`",
     "no_delay, earlier": "`no_delay`, τ rounds earlier",
+    "joins_late": "`no_delay`, slow clients join in round τ",
     "unweighted": "`unweighted`",
     "weighted": "`weighted`",
     "first_order": "`first_order`",

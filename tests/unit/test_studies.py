@@ -30,6 +30,7 @@ HISTORY_MEMORY = "benchmarks/history_memory.py"
 GAMMA = "experiments/switching/gamma.py"
 DIRICHLET = "experiments/dirichlet/study.py"
 STANDING_IN = "experiments/standing_in/study.py"
+JOINING = "experiments/standing_in/joining.py"
 STANDING_IN_TABLES = "experiments/standing_in/tables.py"
 PRIVACY_IMAGES = "experiments/privacy_images/study.py"
 PRIVACY_PICTURES = "experiments/privacy_images/pictures.py"
@@ -51,6 +52,7 @@ PRIVACY_COST_TABLES = "experiments/privacy_cost/tables.py"
         DIRICHLET,
         ERRORS,
         STANDING_IN,
+        JOINING,
         STANDING_IN_TABLES,
         PRIVACY_IMAGES,
         PRIVACY_PICTURES,
