@@ -148,7 +148,8 @@ def _other_recipe(note: Note) -> OtherRecipe:
 def _stood_in(note: Note, weights: Mapping[str, float]) -> StoodIn:
     client, detail = note.client_id, note.detail
     weight = weights.get(client, detail.get("weight"))
-    return StoodIn(client, detail.get("age", 0), _short(weight) or 0.0)
+    scale = _short(detail.get("scale"))
+    return StoodIn(client, detail.get("age", 0), _short(weight) or 0.0, scale or 1.0)
 
 
 def _checked(note: Note) -> Checked:

@@ -186,9 +186,10 @@ def test_slow_clients_are_stood_in_for_from_their_first_answer_on(simulate):
     # Answers in 3 and 7 (from 0 and 4); asked anew in 4 and 8, and at work in 5, 6, 9 and 10.
     wanted = {4: 4, 5: 5, 6: 6, 8: 4, 9: 5, 10: 6}
     assert found == [[(c, wanted[r]) for c in both] if r in wanted else [] for r in range(12)]
-    # Checked against the own update of version 4, which was four versions after the known one.
+    # Checked against the own updates of versions 4 and 8, four versions after the known ones; by
+    # then the first surrogate, which was of version 0, would be eight versions old.
     ages = [[c["age"] for c in r.get("checked", [])] for r in records]
-    assert ages == [[4, 4] if r in (7, 11) else [] for r in range(12)]
+    assert ages == [{7: [4, 4], 11: [8, 4, 8, 4]}.get(r, []) for r in range(12)]
     assert [r["stale"] for r in records] == [2 if r in (3, 7, 11) else 0 for r in range(12)]
 
 

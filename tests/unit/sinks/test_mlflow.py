@@ -76,8 +76,8 @@ def test_a_run_that_was_killed_before_its_settings_were_written_gets_them(folder
     run, _ = mlflow(folder.path, "convert seed 0")
     whole = run.data.params
     with closing(sqlite3.connect(folder.path / "mlflow" / "mlflow.db")) as database:
-        for table in ("metrics", "latest_metrics"):
-            database.execute(f"DELETE FROM {table}")
+        database.execute("DELETE FROM metrics")
+        database.execute("DELETE FROM latest_metrics")
         database.execute("DELETE FROM params WHERE key LIKE 'local%'")
         database.commit()
     record = folder.sinks_path("convert", 0)

@@ -8,6 +8,7 @@
 | `num_examples`, `norm` | number of examples and norm of that update |
 | `stood_in` | how often the client was stood in for since its last update |
 | `checks` | the last comparisons of stand-ins with own updates, each as age and share |
+| `before` | the surrogate that has stood in before the newest one: `version`, `x`, `y_logits` |
 | `x`, `y_logits` | the surrogate, from which the next fit starts |
 | `past` | the last updates, oldest first, each with `version` and `delta`; see `past_updates.py` |
 
@@ -31,11 +32,31 @@ def surrogate_of(entry: Entry) -> Surrogate | None:
     return Surrogate(entry["x"], entry["y_logits"]) if "x" in entry else None
 
 
-def remember(entry: Entry, update: Update, surrogate: Surrogate | None, now: int) -> dict[str, Any]:
+def surrogate_before(entry: Entry) -> Surrogate | None:
+    """Return the surrogate of the conversion before the last one, or None."""
+    before = entry.get("before")
+    return Surrogate(before["x"], before["y_logits"]) if before else None
+
+
+def remember(
+    entry: Entry,
+    update: Update,
+    surrogate: Surrogate | None,
+    now: int,
+    *,
+    keep_before: bool = False,
+) -> dict[str, Any]:
     """Return the entry after a conversion.
 
     An update from an earlier version than the newest converted one does not replace the
     surrogate.
+
+    Args:
+        entry: What was known of the client.
+        update: The update that was converted.
+        surrogate: The surrogate that was found for it; None if none is to be kept.
+        now: The current version.
+        keep_before: Whether the surrogate that is replaced is kept beside it.
     """
     version = update.base_version
     after = {**entry, "seen": now, "count": entry.get("count", 0) + 1}
@@ -46,13 +67,17 @@ def remember(entry: Entry, update: Update, surrogate: Surrogate | None, now: int
             "norm": float(norm(update.delta)),
         }
         if surrogate is not None:
+            after.pop("before", None)
+            if keep_before and "x" in entry:
+                kept = {key: entry[key] for key in ("version", "x", "y_logits")}
+                after["before"] = kept
             after |= {"x": surrogate.x, "y_logits": surrogate.y_logits}
     return after
 
 
 def without_surrogate(entry: Entry) -> dict[str, Any]:
-    """Return the entry without its surrogate, so that the next fit is cold."""
-    return {key: value for key, value in entry.items() if key not in ("x", "y_logits")}
+    """Return the entry without its surrogates, so that the next fit is cold."""
+    return {k: value for k, value in entry.items() if k not in ("x", "y_logits", "before")}
 
 
 def latest(clients: Mapping[str, Entry], most: int) -> dict[str, Entry]:

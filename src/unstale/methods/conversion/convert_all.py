@@ -29,6 +29,7 @@ from unstale.methods.conversion.parallel import fit_parallel, needed
 from unstale.methods.conversion.prefit import FitJob
 from unstale.methods.conversion.selection import Treated, prefit_of, select
 from unstale.methods.conversion.settings import Budget, Calibration, StandIn
+from unstale.methods.conversion.stand_in_trust import share_of
 from unstale.params import norm
 from unstale.seeding import derive
 from unstale.updates import Outcome, ServerView, State, Update
@@ -46,9 +47,9 @@ class ConvertAll:
     stale update is used unchanged and a note gives the reason.
 
     Memory, for each of at most `budget.max_clients` clients: a surrogate of up to
-    `inversion.max_samples` samples and, with `inversion.history` = h, its last h−1 stale
-    updates, each of the model's size. The weights that these started from are kept once for
-    all clients: the model's size for each such version.
+    `inversion.max_samples` samples (two if stand-ins are checked) and, with
+    `inversion.history` = h, its last h−1 stale updates, each of the model's size. The weights
+    that these started from are kept once for all clients: the model's size for each such version.
 
     Example:
         >>> ConvertAll(Inversion(history=3, sparsity=0)).lookback
@@ -132,12 +133,11 @@ class ConvertAll:
         # 4. Use the estimates as far as they can be trusted, and update the state.
         stood, of_probes = changes[: len(standing)], changes[len(standing) :]
         done = stand_ins.conclude(planned, stood, state["clients"], view, self.max_growth)
-        checks = zip(planned.checks, stood[len(planned.weights) :], strict=True)
         book, notes = calibrating.conclude(
             begun,
             probed,
             of_probes,
-            [(update, change) for (update, _), change in checks],
+            planned.newest_checked(stood),
             view,
             self.inversion,
             self.max_growth,
@@ -226,16 +226,20 @@ class ConvertAll:
         keeps = self.warm_start or self.stand_in.enabled
         surrogate = conversion.surrogate if keeps else None
         if surrogate is not None or calibrating.depth_of(self.calibration, self.inversion):
-            clients[update.client_id] = client_memory.remember(entry, update, surrogate, version)
+            clients[update.client_id] = client_memory.remember(
+                entry,
+                update,
+                surrogate,
+                version,
+                keep_before=self.stand_in.enabled and self.stand_in.checked,
+            )
         return converted(update, conversion, entry.get("count", 0))
 
     def stands_in_for(self, state: State, version: int) -> frozenset[str]:
         """Return the clients whose surrogate is kept, not too old, and trusted."""
         clients = state["clients"]
         return frozenset(
-            client
-            for client in clients
-            if stand_ins.weight_of(client, clients, version, self.stand_in) > 0
+            client for client in clients if share_of(client, clients, version, self.stand_in) > 0
         )
 
     def fit_job(self, update: Update, state: State, view: ServerView) -> FitJob | None:

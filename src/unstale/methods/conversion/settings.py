@@ -123,7 +123,7 @@ class StandIn:
     """When the server stands in for a client that the round drew but that is at work or away.
 
     A stand-in is what training the current model on the client's surrogate changes. The
-    client's next update shows how good it was; the weight of later ones follows from that.
+    client's next update shows how good it was; weight and size of later ones follow from that.
 
     Example:
         >>> StandIn(max_age=200).checked
@@ -137,11 +137,19 @@ class StandIn:
     """Maximum age of a stand-in: versions since the one that the client's newest known update was
     trained from. Older ones are not used."""
     checked: bool = True
-    """Whether the weight of a client's stand-ins falls with their age, as fast as earlier ones
-    proved wrong; false gives all of them the weight of the client's own update."""
+    """Whether weight and size of a client's stand-ins follow from what its own updates showed of
+    earlier ones: they weigh less the older they are where those proved wrong, and are scaled up
+    where those proved too small. False uses all of them as they are."""
+    max_scale: float = 2.0
+    """The factor up to which stand-ins are scaled up; 1 never does."""
 
     def __post_init__(self) -> None:
         _require_positive("stand_in", "max_age", self.max_age)
+        if not (self.max_scale >= 1 and math.isfinite(self.max_scale)):
+            raise ConfigError(
+                "stand_in: `max_scale` should be a number of at least 1, which never scales up. "
+                f"Found {self.max_scale!r}."
+            )
 
 
 @dataclass(frozen=True, slots=True)

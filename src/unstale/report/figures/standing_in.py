@@ -37,6 +37,8 @@ class StoodInFor:
     """The age of the oldest."""
     mean_weight: float
     """Their mean weight, as a share of that of an own update."""
+    mean_scale: float
+    """The mean factor by which they were scaled up."""
     own: int
     """Updates of its own that are known: stand-ins were made from them, or they were converted."""
     errors: tuple[float, ...]
@@ -173,6 +175,7 @@ def _of_client(client: str, rounds: Sequence[Round]) -> StoodInFor:
         mean_age=statistics.fmean(ages),
         max_age=max(ages),
         mean_weight=statistics.fmean(one.weight for _, one in made),
+        mean_scale=statistics.fmean(one.scale for _, one in made),
         own=len(known),
         errors=_found(client, rounds, COSINE),
         l1=_found(client, rounds, L1),

@@ -33,6 +33,7 @@ def stand_in_table(run: Run) -> Table | None:
         Column("Age", "mean"),
         Column("Oldest", "versions"),
         Column("Weight", "mean"),
+        Column("Scaled", "mean"),
         Column("Checked", per),
         *(Column("Error found", note) for note in _MEANS),
         *(Column("True error", note) for note in _MEANS if truth),
@@ -50,6 +51,7 @@ def _row(run: Run, method: Method, *, with_truth: bool) -> Row:
         Cell(decimal(mean_over(run, method, lambda r: (one.age for one in r.stand_ins)), 1)),
         Cell(whole(max(age for r in rounds if (age := max_age(r)) is not None))),
         Cell(decimal(mean_over(run, method, lambda r: (one.weight for one in r.stand_ins)), 2)),
+        Cell(decimal(mean_over(run, method, lambda r: (one.scale for one in r.stand_ins)), 2)),
         counted(checks / seeds),
         *(_error_cell(_found_error(run, method, distance)) for distance in DISTANCES),
         *(_error_cell(_true_error(run, method, d)) for d in DISTANCES if with_truth),
@@ -87,6 +89,7 @@ def stood_in_table(run: Run) -> Table | None:
                 Cell(decimal(one.mean_age, 1)),
                 Cell(whole(one.max_age)),
                 Cell(decimal(one.mean_weight, 2)),
+                Cell(decimal(one.mean_scale, 2)),
                 counted(one.own),
                 counted(len(one.errors)),
                 *(_error_cell(statistics.fmean(e) if e else None) for e in (one.errors, one.l1)),
@@ -95,13 +98,14 @@ def stood_in_table(run: Run) -> Table | None:
         if rest := clients[most:]:
             told = Cell(f"{len(rest):,} more", "quiet")
             times = Cell(whole(sum(one.times for one in rest)))
-            rows.append(Row(method.label, (told, times, *[Cell("")] * 7)))
+            rows.append(Row(method.label, (told, times, *[Cell("")] * 8)))
     columns = (
         Column("Client", kind=""),
         Column("Stood in", "times"),
         Column("Age", "mean"),
         Column("Oldest", "versions"),
         Column("Weight", "mean"),
+        Column("Scaled", "mean"),
         Column("Own updates"),
         Column("Checked"),
         *(Column("Error found", note) for note in _MEANS),

@@ -16,10 +16,17 @@ class StoodIn:
     """Versions since the one that the client's newest known update was trained from."""
     weight: float = 1.0
     """Its weight in the aggregation, as a share of the weight of the client's own update."""
+    scale: float = 1.0
+    """The factor by which it was scaled up, because earlier ones had proved too small."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry of a line's `stand_ins`."""
-        return {"client": self.client, "age": self.age, "weight": self.weight}
+        return {
+            "client": self.client,
+            "age": self.age,
+            "weight": self.weight,
+            **({} if self.scale == 1 else {"scale": self.scale}),
+        }
 
     @classmethod
     def from_json(cls, value: object) -> "StoodIn":
@@ -30,12 +37,15 @@ class StoodIn:
         """
         fields = mapping(value, "A stand-in")
         weight = number(fields.get("weight"), "weight")
-        if weight is not None and weight < 0:
-            raise DamageError(f"weight should be at least 0. Found {weight!r}.")
+        scale = number(fields.get("scale"), "scale")
+        for name, found in (("weight", weight), ("scale", scale)):
+            if found is not None and found < 0:
+                raise DamageError(f"{name} should be at least 0. Found {found!r}.")
         return cls(
             client=str(fields.get("client", "?")),
             age=count(fields.get("age"), "age"),
             weight=1.0 if weight is None else weight,
+            scale=1.0 if scale is None else scale,
         )
 
 
@@ -50,7 +60,8 @@ class Checked:
     error: float | None
     """Cosine distance between stand-in and own update, both from the same version."""
     share: float | None
-    """The factor on the stand-in, from 0 to 1, that brings it nearest to the own update."""
+    """The factor on the stand-in that brings it nearest to the own update; at most 1 in lines that
+    were written before stand-ins were scaled up."""
     l1: float | None = None
     """Relative L1 error of the stand-in; None in lines that were written before it was measured."""
 

@@ -256,8 +256,9 @@ def test_a_saved_state_has_each_base_once_and_goes_on_to_the_bit(world, tmp_path
     assert list(state["inner"]["bases"]) == ["1", "3"]
     path = Checkpoints(tmp_path).write(state, {})
     # For each of four parameters: two bases, and of each of two clients two past updates and an
-    # estimate. The stale update beside that is one of the past ones. Besides, two surrogates.
-    assert len(load_tensors(path.with_suffix(".safetensors"))) == 4 * (2 + 2 * (2 + 1)) + 2 * 2
+    # estimate. The stale update beside that is one of the past ones. Besides, two surrogates of
+    # each client, the newest and the one before.
+    assert len(load_tensors(path.with_suffix(".safetensors"))) == 4 * (2 + 2 * (2 + 1)) + 2 * 4
     loaded = Checkpoints(tmp_path).read()[0]
     arrivals = [world.update("s", 7), world.update("t", 6)]
     on, again = (method.apply(arrivals, known, world.view(9)) for known in (state, loaded))

@@ -1,4 +1,4 @@
-"""The trust in stand-ins: share and weight by their formulas, on tensors of three elements."""
+"""Stand-ins: who is planned for and checked, and what becomes of a plan."""
 
 import math
 
@@ -7,9 +7,8 @@ import torch
 
 import unstale as us
 from unstale.methods.conversion import StandIn, stand_ins
-from unstale.methods.conversion.stand_ins import MOST_CHECKS, checked, plan, weight_of
+from unstale.methods.conversion.stand_ins import plan
 
-ALWAYS = StandIn(checked=False)
 CHECKED = StandIn(checked=True)
 
 
@@ -34,122 +33,17 @@ def view(version, absent=(), history=None):
     return us.ServerView(version, params, past.get, us.LocalSpec(), rng, absent=tuple(absent))
 
 
-# --- the share ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("made", "truth", "share", "error", "l1"),
-    [
-        ((1.0, 0.0, 0.0), (1.0, 0.0, 0.0), 1.0, 0.0, 0.0),
-        ((2.0, 0.0, 0.0), (1.0, 0.0, 0.0), 0.5, 0.0, 1.0),
-        ((1.0, 1.0, 0.0), (1.0, 0.0, 0.0), 0.5, 1 - math.sqrt(0.5), 1.0),
-        ((1.0, 2.0, 2.0), (0.0, 3.0, 0.0), 6 / 9, 1 - 6 / 9, 4 / 3),
-        ((1.0, 0.0, 0.0), (0.0, 5.0, 0.0), 0.0, 1.0, 6 / 5),
-        # Outside of 0 to 1 it is cut: too small a stand-in is no reason to make it larger, and
-        # one that points back is not used backwards.
-        ((1.0, 0.0, 0.0), (4.0, 0.0, 0.0), 1.0, 0.0, 3 / 4),
-        ((1.0, 0.0, 0.0), (-1.0, 0.0, 0.0), 0.0, 2.0, 2.0),
-    ],
-)
-def test_the_share_is_that_of_least_squares(made, truth, share, error, l1):
-    after, notes = checked(entry(version=4), own(*truth, base=9), three(*made))
-    assert after["checks"] == [[5, pytest.approx(share, abs=1e-12)]]
-    (note,) = notes
-    assert (note.kind, note.client_id, note.base_version) == ("checked", "a", 9)
-    assert note.detail == {
-        "age": 5,
-        "error": pytest.approx(error, abs=1e-6),
-        "l1": pytest.approx(l1, abs=1e-6),
-        "share": pytest.approx(share, abs=1e-12),
-    }
-
-
-def test_a_stand_in_that_is_nothing_has_no_share():
-    after, (note,) = checked(entry(), own(1.0, 0.0, 0.0), three(0.0, 0.0, 0.0))
-    assert after["checks"] == [[5, 0.0]]
-    assert note.detail["share"] == 0.0
-
-
-@pytest.mark.parametrize("wrong", [math.nan, math.inf])
-def test_a_training_that_diverged_is_no_check(wrong):
-    before = entry(checks=[[2, 0.5]], stood_in=3)
-    after, notes = checked(before, own(1.0, 0.0, 0.0), three(wrong, 1.0, 1.0))
-    assert list(notes) == []
-    assert (after["checks"], after["stood_in"]) == ([[2, 0.5]], 0)
-
-
-def test_the_last_checks_are_kept_and_what_was_known_stays():
-    found = entry(stood_in=3)
-    for base in range(5, 5 + MOST_CHECKS + 2):
-        before = dict(found)
-        found, _ = checked(found, own(1.0, 0.0, 0.0, base=base), three(1.0, 0.0, 0.0))
-        assert before == {**before}, "the entry before is left alone"
-    assert [age for age, _ in found["checks"]] == list(range(3, 3 + MOST_CHECKS))
-    assert found["stood_in"] == 0
-    assert found["version"] == 4
-
-
-# --- the weight --------------------------------------------------------------------------
-
-
-def weight(entries, client="a", version=10, settings=CHECKED):
-    return weight_of(client, entries, version, settings)
-
-
-def test_the_weight_falls_with_age_as_the_share_did():
-    """1 − (1 − c)·a'/a: found at age 5 with share 0.8, so 0.04 for each version of age."""
-    known = {"a": entry(version=4, checks=[[5, 0.8]])}
-    assert weight(known, version=4) == 1.0
-    assert weight(known, version=9) == pytest.approx(0.8)
-    assert weight(known, version=14) == pytest.approx(0.6)
-    assert weight(known, version=28) == pytest.approx(0.04)
-    assert weight(known, version=30) == 0.0
-    assert weight(known, version=90) == 0.0
-
-
-def test_several_checks_are_one_line_by_least_squares():
-    """The line through 1 at age 0 that is nearest to them: Σ a(1 − c) / Σ a²."""
-    known = {"a": entry(version=0, checks=[[2, 0.5], [4, 0.9]])}
-    rate = (2 * 0.5 + 4 * 0.1) / (4 + 16)
-    assert weight(known, version=3) == pytest.approx(1 - 3 * rate)
-
-
-def test_without_checks_a_client_is_trusted_as_others_are():
-    known = {"a": entry(version=0), "b": entry(checks=[[2, 0.5]]), "c": entry(checks=[[4, 0.9]])}
-    rate = (2 * 0.5 + 4 * 0.1) / (4 + 16)
-    assert weight(known, version=3) == pytest.approx(1 - 3 * rate)
-    own_ones = {**known, "a": entry(version=0, checks=[[5, 1.0]])}
-    assert weight(own_ones, version=3) == 1.0
-    assert weight({"a": entry(version=0)}, version=900) == 1.0, "nothing speaks against it"
-
-
-def test_unchecked_all_weigh_the_same():
-    known = {"a": entry(version=4, checks=[[5, 0.0]])}
-    assert weight(known, version=9) == 0.0
-    assert weight(known, version=9, settings=ALWAYS) == 1.0
-
-
-def test_who_is_not_stood_in_for():
-    known = {"a": entry(version=4), "bare": {"version": 4, "seen": 4, "count": 1}}
-    assert weight(known, "nobody") == 0.0
-    assert weight(known, "bare") == 0.0, "its surrogate was given up"
-    assert weight(known, settings=StandIn(enabled=False)) == 0.0
-    for settings in (StandIn(max_age=6), StandIn(max_age=6, checked=False)):
-        assert weight(known, version=10, settings=settings) == 1.0
-        assert weight(known, version=11, settings=settings) == 0.0
-
-
 # --- the plan ----------------------------------------------------------------------------
 
 
 def test_absent_clients_with_a_weight_are_planned_for():
     known = {"a": entry(), "b": entry(checks=[[1, 0.0]]), "c": entry(), "d": entry(version=1)}
     made = plan([], known, view(10, absent=["a", "b", "d", "e"]), StandIn(max_age=6))
-    assert list(made.weights) == []
+    assert list(made.shares) == []
     made = plan(
         [], {**known, "b": known["a"]}, view(10, absent=["a", "b", "d"]), StandIn(max_age=6)
     )
-    assert list(made.weights) == ["a", "b"]
+    assert list(made.shares) == ["a", "b"]
     assert bool(made)
     assert not plan([], known, view(10), CHECKED)
 
@@ -163,11 +57,12 @@ def test_only_a_newer_own_update_of_one_that_was_stood_in_for_is_checked():
         return plan([update], clients, view(10, history=past), CHECKED).checks
 
     newer = own(1.0, 0.0, 0.0, base=6)
-    ((update, base),) = checks(newer)
-    assert update is newer
-    assert base is weights
-    ((_, today),) = checks(own(1.0, 0.0, 0.0, base=10))
-    assert today["w"].tolist() == [1.0, 1.0, 1.0], "of a fresh one, the weights of today"
+    (check,) = checks(newer)
+    assert check.update is newer
+    assert check.base is weights
+    assert (check.made_from, check.is_newest) == (4, True)
+    (fresh,) = checks(own(1.0, 0.0, 0.0, base=10))
+    assert fresh.base["w"].tolist() == [1.0, 1.0, 1.0], "of a fresh one, the weights of today"
     assert checks(own(1.0, 0.0, 0.0, base=4), history={4: weights}) == []
     assert checks(newer, history={}) == [], "its base version is gone"
     assert checks(newer, {"a": entry(version=4)}) == [], "nobody stood in"
@@ -175,6 +70,10 @@ def test_only_a_newer_own_update_of_one_that_was_stood_in_for_is_checked():
     assert checks(newer, {}) == []
     bare = {k: v for k, v in known["a"].items() if k not in ("x", "y_logits")}
     assert checks(newer, {"a": bare}) == []
+    earlier = {"version": 1, "x": torch.ones(2, 1), "y_logits": torch.ones(2, 2)}
+    both = checks(newer, {"a": {**known["a"], "before": earlier}})
+    assert [(c.made_from, c.is_newest) for c in both] == [(1, False), (4, True)]
+    assert both[0].surrogate.x is earlier["x"]
     made_up = us.Update("a", 6, newer.delta, 10, stand_in=True)
     assert checks(made_up) == [], "another part of a chain made it"
 
@@ -182,9 +81,9 @@ def test_only_a_newer_own_update_of_one_that_was_stood_in_for_is_checked():
 # --- what becomes of it ------------------------------------------------------------------
 
 
-def conclude(change, max_growth=10.0, **known):
+def conclude(change, max_growth=10.0, share=0.75, **known):
     clients = {"a": entry(version=4, norm=2.0, **known)}
-    made = stand_ins.Plan({"a": 0.75}, [])
+    made = stand_ins.Plan({"a": share}, [])
     return clients, stand_ins.conclude(made, [change], clients, view(10), max_growth)
 
 
@@ -199,6 +98,30 @@ def test_a_stand_in_is_a_marked_update_from_today():
     assert note.detail == {"age": 6, "weight": 0.75}
     assert done.clients["a"]["stood_in"] == 2
     assert clients["a"]["stood_in"] == 1
+
+
+def test_one_that_earlier_ones_show_to_be_too_small_is_scaled_up():
+    _, done = conclude(three(3.0, 0.0, 4.0), share=1.5)
+    (update,), (note,) = done.updates, done.notes
+    assert update.delta["w"].tolist() == [4.5, 0.0, 6.0]
+    assert (update.weight, note.detail["weight"], note.detail["scale"]) == (1.0, 1.0, 1.5)
+    _, done = conclude(three(3.0, 0.0, 4.0), max_growth=3.7, share=1.5)
+    assert done.updates == [], "as it would be used it is too large"
+
+
+def test_own_updates_are_compared_with_both_surrogates_and_only_the_newest_counts_for_calibration():
+    before = {"version": 1, "x": torch.ones(2, 1), "y_logits": torch.ones(2, 2)}
+    clients = {"a": entry(version=4, stood_in=2, before=before)}
+    made = plan(
+        [own(2.0, 0.0, 0.0, base=6)], clients, view(10, history={6: three(0, 0, 0)}), CHECKED
+    )
+    changes = [three(4.0, 0.0, 0.0), three(1.0, 0.0, 0.0)]
+    done = stand_ins.conclude(made, changes, clients, view(10), 10.0)
+    assert done.clients["a"]["checks"] == [[5, 0.5], [2, 2.0]]
+    assert done.clients["a"]["stood_in"] == 0
+    assert [note.detail["age"] for note in done.notes] == [5, 2]
+    ((_, change),) = made.newest_checked(changes)
+    assert change is changes[1]
 
 
 @pytest.mark.parametrize(

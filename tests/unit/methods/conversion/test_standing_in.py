@@ -81,7 +81,7 @@ def test_an_own_update_is_compared_with_what_would_have_stood_in(world, known):
     (note,) = [n for n in outcome.notes if n.kind == "checked"]
     made = trained(world, FEW, known, "s", 9)  # the old surrogate, from the same version
     a, b = flatten(made).double(), flatten(truth.delta).double()
-    share = min(max(float(a @ b) / float(a @ a), 0.0), 1.0)
+    share = min(max(float(a @ b) / float(a @ a), 0.0), 2.0)
     assert note.detail["age"] == 9 - 2
     assert note.detail["share"] == pytest.approx(share, rel=1e-9)
     assert note.detail["error"] == pytest.approx(cosine_distance(made, truth.delta), abs=1e-9)
@@ -104,6 +104,29 @@ def test_the_next_stand_in_weighs_what_the_check_left(world, known):
     free = changed(FEW, checked=False)
     found = added(free.apply([], state, world.view(7, absent=("s", "t"))))
     assert [u.weight for u in found.values()] == [1.0, 1.0]
+
+
+def test_the_surrogate_of_before_is_compared_once_more_with_the_update_after_the_next(world, known):
+    away = FEW.apply([], known, world.view(8, absent=("s",)))
+    back = FEW.apply([world.update("s", 9)], away.state, world.view(11))
+    first, second = known["clients"]["s"], back.state["clients"]["s"]
+    assert second["before"]["x"] is first["x"]
+    assert (second["before"]["version"], second["version"]) == (2, 9)
+    again = FEW.apply([], back.state, world.view(11, absent=("s",)))
+    truth = world.update("s", 11)
+    outcome = FEW.apply([truth], again.state, world.view(12))
+    older, newer = (n.detail for n in outcome.notes if n.kind == "checked")
+    assert (older["age"], newer["age"]) == (11 - 2, 11 - 9)
+    made = trained(world, FEW, known, "s", 11)
+    assert older["error"] == pytest.approx(cosine_distance(made, truth.delta), abs=1e-9)
+    assert [age for age, _ in outcome.state["clients"]["s"]["checks"]] == [7, 9, 2]
+    assert outcome.state["clients"]["s"]["before"]["version"] == 9
+
+
+def test_without_checks_one_surrogate_is_kept(world, known):
+    for settings in (changed(FEW, checked=False), changed(FEW, enabled=False)):
+        state = settings.apply([world.update("s", 9)], known, world.view(11)).state
+        assert "before" not in state["clients"]["s"]
 
 
 def test_a_fresh_own_update_is_also_compared(world, known):

@@ -29,7 +29,7 @@ ROUNDS = (
     ),
     Round(
         3, version=3, arrivals=1, staleness={0: 1}, absent=2,
-        notes={"stood_in": 2}, stand_ins=(StoodIn("a", 2, 1.0), StoodIn("b", 1, 0.4)),
+        notes={"stood_in": 2}, stand_ins=(StoodIn("a", 2, 1.0, 1.6), StoodIn("b", 1, 0.4)),
     ),
     Round(
         4, version=4, absent=1, notes={"stood_in": 1, "checked": 2},
@@ -78,8 +78,9 @@ def test_one_stand_in_a_round_is_one_line():
 def test_who_was_stood_in_for():
     seed, found = stood_in_for(run_of(ROUNDS[:2], ROUNDS), M)
     assert seed == 1  # the first seed that has any
-    a = StoodInFor("a", 3, 2.0, 3, pytest.approx(2.5 / 3), own=2, errors=(0.3, 0.2), l1=(0.6,))
-    assert found == [a, StoodInFor("b", 1, 1.0, 1, 0.4, own=1, errors=(0.1,))]
+    means = pytest.approx(2.5 / 3), pytest.approx(1.2)
+    a = StoodInFor("a", 3, 2.0, 3, *means, own=2, errors=(0.3, 0.2), l1=(0.6,))
+    assert found == [a, StoodInFor("b", 1, 1.0, 1, 0.4, 1.0, own=1, errors=(0.1,))]
 
 
 def test_without_stand_ins_there_is_nothing():

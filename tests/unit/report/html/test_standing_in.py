@@ -73,24 +73,23 @@ def test_tables_by_hand(fake_run, context_of):
     run = context_of(folder).run
     # Rounds 42 to 60 of each seed: one stand-in each, of the ages 41 to 59; two absent, and one
     # in each of the 41 rounds before; checked in rounds 50 and 60.
-    ((label, absent, stood_in, age, oldest, weight, checked, error, l1, truth, true_l1),) = cells(
-        stand_in_table(run)
-    )
+    (row,) = cells(stand_in_table(run))
+    label, absent, stood_in, age, oldest, weight, scale, checked, error, l1, truth, true_l1 = row
     assert (label, absent, stood_in, age, oldest) == ("convert", "79", "19", "50.0", "59")
-    assert (weight, checked) == ("1.00", "2")
+    assert (weight, scale, checked) == ("1.00", "1.00", "2")
     assert 0.02 <= float(error) <= 0.04
     assert 0.01 <= float(truth) <= 0.06
     assert float(l1) == pytest.approx(5 * float(error), abs=3e-4)
     assert float(true_l1) == pytest.approx(5 * float(truth), abs=3e-4)
     table = cells(stood_in_table(run))
     # Every other round, a first; in all of them from version 0.
-    assert [row[:7] for row in table] == [
-        ("convert", "a", "10", "50.0", "59", "1.00", "1"),
-        ("convert", "b", "9", "50.0", "58", "1.00", "1"),
+    assert [row[:8] for row in table] == [
+        ("convert", "a", "10", "50.0", "59", "1.00", "1.00", "1"),
+        ("convert", "b", "9", "50.0", "58", "1.00", "1.00", "1"),
     ]
-    assert [row[7] for row in table] == ["2", "0"]
-    assert float(table[0][9]) == pytest.approx(5 * float(table[0][8]), abs=3e-4)
-    assert table[1][8:] == ("–", "–")
+    assert [row[8] for row in table] == ["2", "0"]
+    assert float(table[0][10]) == pytest.approx(5 * float(table[0][9]), abs=3e-4)
+    assert table[1][9:] == ("–", "–")
     assert "Who was stood in for seed 4" in section(build_page(context_of(folder)), "standing")
 
 

@@ -47,7 +47,7 @@ def test_it_gives_the_numbers_of_fits_in_the_step():
     lines = ends[0][1]
     assert sum(line["conversions"] for line in lines) == 6
     assert [len(line.get("stand_ins", ())) for line in lines] == [0] * 4 + [2, 2, 2, 0] * 2
-    assert [len(line.get("checked", ())) for line in lines] == [0] * 7 + [2] + [0] * 3 + [2]
+    assert [len(line.get("checked", ())) for line in lines] == [0] * 7 + [2] + [0] * 3 + [4]
 
 
 def test_while_its_update_awaits_its_fit_a_client_is_stood_in_for_by_the_one_before(gated):
