@@ -154,7 +154,7 @@ def test_values_of_a_line():
     assert line["absent"] == 3
     assert line["stand_ins"] == [
         {"client": "e", "age": 12, "weight": 0.75},
-        {"client": "f", "age": 40, "weight": 1.0},
+        {"client": "f", "age": 40, "weight": 1.0, "scale": 1.5},
     ]
     assert line["checked"] == [
         {"client": "g", "age": 12, "error": 0.03, "l1": 0.2, "share": 0.9},
