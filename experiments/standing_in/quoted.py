@@ -36,6 +36,16 @@ def gaps(figure: str, above: str, below: str, scenario: str, *staleness: str) ->
     return [means(scenario, tau, above)[at] - means(scenario, tau, below)[at] for tau in staleness]
 
 
+def sparse_cost() -> list[float]:
+    """Return what 95 % sparsity costs on digits at τ = 40, at the end and late."""
+    return [gaps(figure, "convert", "sparse_95", "digits", "40")[0] for figure in ("end", "late")]
+
+
+def lates(label: str, scenario: str, *staleness: str) -> list[float]:
+    """Return the late affected accuracy of a method, at each staleness."""
+    return [means(scenario, tau, label)[FIGURES.index("late")] for tau in staleness]
+
+
 def span(figure: str, scenarios: str, staleness: str, labels: str) -> list[float]:
     """Return the least and the greatest figure of some methods, all of these with commas."""
     every = product(scenarios.split(","), staleness.split(","), labels.split(","))

@@ -29,7 +29,9 @@ ROWS = {
     "arrivals_only": "`convert`, `stand_in = false`",
     "convert": "**`convert`**",
     "sparse_95": "`convert`, 95 % sparse",
-    "four_updates": "`convert`, fitted to 4 updates",
+    "convert_before": "`convert` of before",
+    "sparse_95_before": "the same, 95 % sparse",
+    "four_updates_before": "the same, fitted to 4 updates",
     "one_update": "`convert`, fitted to one update",
 }
 Curve = list[list[float]]
