@@ -4,6 +4,7 @@
     python experiments/standing_in/study.py run digits --jobs 2
     python experiments/standing_in/study.py run digits --staleness 100 --set rounds=300
     python experiments/standing_in/study.py run mnist_one_class --data DIR --device cuda --jobs 8
+    python experiments/standing_in/study.py run digits --only memory --seeds 12   # is added
 
 `tune` tries three values of one setting of every method on tuning seeds at a staleness of 40
 and writes what it chose to `results/SCENARIO_tuning.json`. `run` runs every method with
@@ -196,7 +197,8 @@ def run(
 ) -> None:
     """Run everything that is reported; the values of staleness side by side.
 
-    With `only`, the methods of these names; the others stay in the result files as they are.
+    With `only`, the methods of these names; the others stay in the result files as they are, and
+    so do seeds that are not run again.
     """
     about = provenance(*seeds_and_device(scenario, options))
     require_clean(results)
@@ -211,7 +213,13 @@ def run(
         if only and path.exists():
             before = json.loads(path.read_text())
             earlier = before.get("about", before)["commit"]
-            made = {**before.get("commits", dict.fromkeys(before["runs"], earlier)), **made}
+            commits = before.get("commits", dict.fromkeys(before["runs"], earlier))
+            for label, seeds in found.items():
+                kept = {s: c for s, c in before["runs"].get(label, {}).items() if s not in seeds}
+                if kept:
+                    made[label] = f"{about['commit']} ({', '.join(seeds)}), {commits[label]}"
+                found[label] = dict(sorted({**kept, **seeds}.items()))
+            made = {**commits, **made}
             methods, found = {**before["methods"], **methods}, {**before["runs"], **found}
         columns = ["round", "accuracy", "affected"]
         content = {"commits": made, "methods": methods, "columns": columns, "runs": found}
