@@ -19,6 +19,7 @@ LETTERS = {
     "epsilon": "ε",
     "eta": "η",
     "gamma": "γ",
+    "kappa": "κ",
     "lambda": "λ",
     "mu": "μ",
     "rho": "ρ",
