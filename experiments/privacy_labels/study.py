@@ -27,7 +27,6 @@ from unstale.audit.attacks import (
     single_label,
     step_size,
 )
-from unstale.audit.attacks.last_layer import whole_counts
 from unstale.audit.federation import sent_updates, versions_of
 from unstale.check.trial import Client
 from unstale.experiment import load_experiment
@@ -35,6 +34,7 @@ from unstale.experiment.load_data import load_data
 from unstale.experiment.model import model_for
 from unstale.experiment.prepare import inputs_of
 from unstale.inversion import preset
+from unstale.inversion.hard_labels import whole_counts
 from unstale.inversion.surrogate import grey
 from unstale.params import params_of
 from unstale.privacy import Protection

@@ -17,7 +17,6 @@ from unstale.audit.attacks.last_layer import (
     labels_of_counts,
     last_layer,
     step_size,
-    whole_counts,
 )
 from unstale.audit.attacks.surrogate_extension import extend_surrogates
 from unstale.audit.baselines import baselines, split_held_out
@@ -30,6 +29,7 @@ from unstale.audit.result import FIRST, LAST, OTHER, UPDATE, Labels, PrivacyAudi
 from unstale.check.trial import Client
 from unstale.errors import ConfigError
 from unstale.inversion import InputSpec, Inversion, Surrogate
+from unstale.inversion.hard_labels import whole_counts
 from unstale.inversion.request import Sent
 from unstale.inversion.surrogate import grey
 from unstale.inversion.target import Target, target_of

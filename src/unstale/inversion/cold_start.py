@@ -1,9 +1,16 @@
-"""Cold fits that try several starts: all of them for a while, then the chosen one to the end.
+"""Cold fits: a client's first, which have no earlier surrogate to begin from.
 
-The starts of all clients are rows of the same batches, since the solver fits every row on
-its own. A client's first start is preferred: many data sets explain one update, and the
-plain one often carries over to other weights better than one with a smaller loss. It is
-given up only where it stalls, as where a smooth network keeps all its samples alike.
+A cold fit has up to three parts.
+
+1. *Trial*, if there are several starts: all of them for a while, then only the chosen one. The
+   starts of all clients are rows of the same batches, since the solver fits every row on its
+   own. A client's first start is preferred: many data sets explain one update, and the plain one
+   often carries over to other weights better than one with a smaller loss. It is given up only
+   where it stalls, as where a smooth network keeps all its samples alike.
+2. *Counting*, if labels are to be hard: the chosen start goes on with soft labels that are pushed
+   towards one class each. Their sum says how many samples of each class the client has.
+3. The fit itself. With soft labels it goes on from what was found; with hard ones it begins at the
+   inputs of the chosen start, with so many samples of each class (`hard_labels.py`).
 """
 
 import math
@@ -13,6 +20,7 @@ from dataclasses import replace
 
 from torch import nn
 
+from unstale.inversion.hard_labels import hard_start, softened
 from unstale.inversion.objective import terms_of
 from unstale.inversion.request import Request
 from unstale.inversion.settings import Inversion
@@ -29,10 +37,14 @@ from unstale.inversion.target import Target
 from unstale.seeding import generator
 from unstale.training.local import LocalSpec
 
-# The share of a client's time that its trial may take, where time is limited.
-_SHARE_OF_TIME = 0.5
+# The share of a client's time that trial and counting may each take, where time is limited.
+_SHARE_OF_TIME = 0.3
 # A first start whose loss is at most this many times the least one's is not given up.
 _NOT_FAR = 1.3
+# While classes are counted: the least weight of the labels' entropy in the objective, and the
+# largest share of all iterations.
+_ENTROPY = 0.1
+_SHARE_TO_COUNT = 0.3
 
 
 def cold_starts(request: Request, inputs: InputSpec, settings: Inversion) -> list[Surrogate]:
@@ -48,7 +60,8 @@ def cold_starts(request: Request, inputs: InputSpec, settings: Inversion) -> lis
             rng = generator(request.seed, "invert", "start")
             starts.append(start_of(name)(inputs, samples, settings.noise, rng))
         elif request.borrowed is not None and request.borrowed.fits(inputs):
-            starts.append(warmed(request.borrowed, starts[0]))
+            borrowed = warmed(request.borrowed, starts[0])
+            starts.append(borrowed if settings.labels == "soft" else softened(borrowed))
     return starts
 
 
@@ -77,12 +90,13 @@ def solve_cold(
     local: LocalSpec,
     inputs: InputSpec,
     settings: Inversion,
+    seeds: Sequence[int],
 ) -> list[Result]:
     """Fit one surrogate to each client's targets, from the best of the client's starts.
 
-    Where clients have one start each, this is `solve`. Otherwise the loss curve of a client is
-    that of the chosen start: its trial, and what followed. What followed begins at the best
-    point of the trial, with the optimizer and the learning-rate schedule at their beginning.
+    With soft labels and one start each, this is `solve`. Otherwise a client's loss curve is that
+    of its chosen start: trial, counting, and the fit. Each part begins at the best point of
+    the one before, with the optimizer and the learning-rate schedule at their beginning.
 
     Args:
         model: The model that is trained.
@@ -91,18 +105,43 @@ def solve_cold(
         local: The recipe for surrogates (`Inversion.local_for`).
         inputs: What inputs look like.
         settings: How to fit.
+        seeds: For each client, what decides which of its samples has which class.
     """
-    if all(len(each) == 1 for each in starts):
-        firsts = [each[0] for each in starts]
-        return solve(model, targets, firsts, local=local, inputs=inputs, settings=settings)
+
+    def fitted(begin: Sequence[Surrogate], how: Inversion) -> list[Result]:
+        return solve(model, targets, begin, local=local, inputs=inputs, settings=how)
+
     began = time.perf_counter()
-    tried = _try_starts(model, targets, starts, local=local, inputs=inputs, settings=settings)
-    rest = _rest(settings, (time.perf_counter() - began) / len(targets))
-    if rest is None or not any(math.isfinite(result.loss) for result in tried):
-        return tried
-    begin = [result.surrogate for result in tried]
-    ended = solve(model, targets, begin, local=local, inputs=inputs, settings=rest)
-    return [_joined(a, b) for a, b in zip(tried, ended, strict=True)]
+
+    def rest(done: int) -> Inversion | None:
+        return _rest(settings, done, (time.perf_counter() - began) / len(targets))
+
+    # 1. Choose a start.
+    places, found, done = [0] * len(starts), list[Result](), 0
+    left: Inversion | None = settings
+    if any(len(each) > 1 for each in starts):
+        places, found = _try_starts(
+            model, targets, starts, local=local, inputs=inputs, settings=settings
+        )
+        done = min(settings.trial_iterations, settings.iterations)
+        left = rest(done)
+        if left is None or not any(math.isfinite(result.loss) for result in found):
+            return found
+    begin = [r.surrogate for r in found] or [each[0] for each in starts]
+    if settings.labels == "soft":
+        return _joined(found, fitted(begin, left))
+    # 2. Count the classes.
+    counting = _counting(settings, left)
+    found = _joined(found, fitted(begin, counting))
+    left = rest(done + counting.iterations)
+    if left is None:
+        return found
+    # 3. Begin anew with hard labels.
+    begin = [
+        hard_start(each[place], result.surrogate, seed)
+        for each, place, result, seed in zip(starts, places, found, seeds, strict=True)
+    ]
+    return _joined(found, fitted(begin, replace(left, label_lr=0.0)))
 
 
 def _try_starts(
@@ -113,8 +152,12 @@ def _try_starts(
     local: LocalSpec,
     inputs: InputSpec,
     settings: Inversion,
-) -> list[Result]:
-    """Fit every start for a while, `settings.at_once` in a batch; return each client's chosen."""
+) -> tuple[list[int], list[Result]]:
+    """Fit every start for a while, `settings.at_once` in a batch.
+
+    Returns:
+        For each client, which of its starts is chosen, and what it led to.
+    """
     rows = [(c, start) for c, each in enumerate(starts) for start in each]
     seconds = settings.max_seconds
     trial = replace(
@@ -137,12 +180,25 @@ def _try_starts(
         for (c, _), result in zip(batch, found, strict=True):
             results[c].append(result)
     enough = settings.trial_loss * len(terms_of(settings.objective))
-    return [each[chosen([r.loss for r in each], enough)] for each in results]
+    places = [chosen([r.loss for r in each], enough) for each in results]
+    return places, [each[place] for each, place in zip(results, places, strict=True)]
 
 
-def _rest(settings: Inversion, spent: float) -> Inversion | None:
-    """Return the settings for what follows the trial; None where nothing is left."""
-    iterations = settings.iterations - settings.trial_iterations
+def _counting(settings: Inversion, left: Inversion) -> Inversion:
+    """Return the settings for counting, given those for all that is left."""
+    most = max(1, int(_SHARE_TO_COUNT * settings.iterations))
+    return replace(
+        left,
+        iterations=min(settings.count_iterations, most, left.iterations),
+        entropy=max(settings.entropy, _ENTROPY),
+        schedule="constant",
+        max_seconds=left.max_seconds and _SHARE_OF_TIME * left.max_seconds,
+    )
+
+
+def _rest(settings: Inversion, done: int, spent: float) -> Inversion | None:
+    """Return the settings for what follows; None where no iteration or no time is left."""
+    iterations = settings.iterations - done
     seconds = settings.max_seconds
     left = None if seconds is None else seconds - spent
     if iterations < 1 or (left is not None and left <= 0):
@@ -150,7 +206,11 @@ def _rest(settings: Inversion, spent: float) -> Inversion | None:
     return replace(settings, iterations=iterations, max_seconds=left)
 
 
-def _joined(trial: Result, ended: Result) -> Result:
+def _joined(before: Sequence[Result], after: Sequence[Result]) -> list[Result]:
     """Return what was found in the end, with the loss curve of both parts."""
-    last = ended if math.isfinite(ended.loss) else trial
-    return replace(last, losses=trial.losses + ended.losses)
+    if not before:
+        return list(after)
+    return [
+        replace(b if math.isfinite(b.loss) else a, losses=a.losses + b.losses)
+        for a, b in zip(before, after, strict=True)
+    ]

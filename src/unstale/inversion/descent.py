@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from unstale.inversion.objective import disparity_of, terms_of, total_variation
+from unstale.inversion.objective import disparity_of, entropy, terms_of, total_variation
 from unstale.inversion.paths import path_of
 from unstale.inversion.schedules import schedule_of
 from unstale.inversion.settings import Inversion
@@ -159,6 +159,7 @@ class Descent:
         self._signed = settings.optimizer == "signed"
         self._full = settings.shrink_steps_below * len(terms_of(settings.objective))
         self._tv = settings.tv / _unit(inputs, settings)
+        self._entropy = settings.entropy
         self._per_iteration = settings.updates_per_iteration
         self._values = samples * torch.Size(inputs.shape).numel()
 
@@ -224,6 +225,8 @@ class Descent:
             if self._tv:
                 penalty = total_variation(self.split(rows)[0], self._inputs.shape)
                 number = number + (self._tv * penalty).sum()
+            if self._entropy:
+                number = number + (self._entropy * entropy(self.split(rows)[1])).sum()
             (gradient,) = torch.autograd.grad(number, rows)
         fits = fits.detach()
         if turn is None:

@@ -13,6 +13,7 @@ from torch import nn
 
 from unstale.errors import ConfigError
 from unstale.inversion.cold_start import cold_starts, solve_cold
+from unstale.inversion.hard_labels import hardened
 from unstale.inversion.objective import terms_of
 from unstale.inversion.request import Fit, Request, Sent, check_requests
 from unstale.inversion.settings import Inversion
@@ -36,6 +37,8 @@ class _Job:
     """Where to begin without one; all are tried, the first is preferred."""
     local: LocalSpec
     warm: bool
+    seed: int
+    """Decides which sample has which class, where labels are hard."""
 
     @property
     def kind(self) -> tuple[object, ...]:
@@ -122,13 +125,16 @@ def _prepare(
     sent = [*earlier, (request.base, request.delta)]  # the newest update is the last target
     anew = cold_starts(request, inputs, settings)
     warm = request.warm is not None and request.warm.fits(inputs)
-    starts = [warmed(request.warm, anew[0])] if request.warm is not None and warm else anew
+    starts = anew
+    if request.warm is not None and warm:
+        last = warmed(request.warm, anew[0])
+        starts = [last if settings.labels == "soft" else hardened(last)]
     targets = [
         target_of(base, delta, names, settings.sparsity, settings.target_noise)
         for base, delta in sent
     ]
     recipe = settings.local_for(local, request.num_examples)
-    return _Job(index, targets, starts, anew, recipe, warm)
+    return _Job(index, targets, starts, anew, recipe, warm, request.seed)
 
 
 def _groups(jobs: Sequence[_Job], at_once: int) -> list[list[_Job]]:
@@ -147,13 +153,21 @@ def _solved(
     targets = [job.targets for job in group]
     if first.warm:
         starts = [job.starts[0] for job in group]
+        # The classes of hard labels are known by now.
+        how = settings if settings.labels == "soft" else replace(settings, label_lr=0.0)
         results = solve(
-            model, targets, starts, local=first.local, inputs=inputs, settings=settings, warm=True
+            model, targets, starts, local=first.local, inputs=inputs, settings=how, warm=True
         )
     else:
         several = [job.starts for job in group]
         results = solve_cold(
-            model, targets, several, local=first.local, inputs=inputs, settings=settings
+            model,
+            targets,
+            several,
+            local=first.local,
+            inputs=inputs,
+            settings=settings,
+            seeds=[job.seed for job in group],
         )
     seconds = (time.perf_counter() - began) / len(group)
     return [(job, result, seconds) for job, result in zip(group, results, strict=True)]

@@ -114,6 +114,22 @@ def total_variation(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     return total
 
 
+def entropy(logits: Tensor) -> Tensor:
+    """Return the mean entropy of soft labels, for each data set.
+
+    Args:
+        logits: Labels before the softmax `[..., samples, classes]`.
+
+    Returns:
+        One number for each data set `[...]`, at most the logarithm of the number of classes.
+
+    Example:
+        >>> entropy(torch.zeros(5, 2)).exp()
+        tensor(2.)
+    """
+    return -(logits.softmax(-1) * logits.log_softmax(-1)).sum(-1).mean(-1)
+
+
 def _kept(vector: Tensor, mask: Tensor | None) -> Tensor:
     return vector if mask is None else vector * mask
 

@@ -14,7 +14,8 @@ from unstale.inversion.target import check_rate
 from unstale.training.local import LocalSpec
 
 OPTIMIZERS = ("adam", "signed")
-_NAMES = {"optimizer": OPTIMIZERS, "path": PATHS, "precision": PRECISIONS}
+LABELS = ("hard", "soft")
+_NAMES = {"labels": LABELS, "optimizer": OPTIMIZERS, "path": PATHS, "precision": PRECISIONS}
 
 # The settings grouped by theme, as the documentation and the command line show them. A test
 # compares this with the fields.
@@ -23,13 +24,23 @@ THEMES: dict[str, tuple[str, ...]] = {
         "sample_share",
         "min_samples",
         "max_samples",
+        "labels",
+        "count_iterations",
         "start",
         "trial_iterations",
         "trial_loss",
         "noise",
         "bounded",
     ),
-    "what is fitted": ("objective", "sparsity", "target_noise", "history", "tv", "adam_eps"),
+    "what is fitted": (
+        "objective",
+        "sparsity",
+        "target_noise",
+        "history",
+        "tv",
+        "entropy",
+        "adam_eps",
+    ),
     "the optimizer": (
         "optimizer",
         "lr",
@@ -83,6 +94,12 @@ class Inversion:
     """The smallest number of samples in a surrogate."""
     max_samples: int = 128
     """The largest number of samples in a surrogate."""
+    labels: str = "soft"
+    """`soft`: labels are learned with the inputs, as in the paper. `hard`: each sample has one
+    class, as a client's has; a first fit finds out how many samples of each there are."""
+    count_iterations: int = 40
+    """Iterations of a first fit with `hard` labels in which the classes are counted, after those
+    in which the start is chosen."""
     start: str = "auto"
     """Initial inputs and labels of a client's first surrogate: `grey` (`InputSpec.middle`),
     `halfway` (the midpoint of the bounds) or `zeros`, each plus `noise`, `classes` (smooth
@@ -115,6 +132,9 @@ class Inversion:
     started from once."""
     tv: float = 0.0
     """Weight of the total variation of the inputs in the objective; 0 for none."""
+    entropy: float = 0.0
+    """Weight of the labels' mean entropy in the objective; 0 for none. While classes are counted
+    it is at least 0.1."""
     adam_eps: float = 1e-3
     """Least constant in the denominator of Adam when a surrogate is trained, if clients use Adam:
     see `unstale.inversion.recipe`. 0 trains it exactly as clients do."""
@@ -124,7 +144,7 @@ class Inversion:
     lr: float = 0.05
     """Learning rate of the inputs, as a share of their range if they are bounded."""
     label_lr: float = 0.5
-    """Learning rate of the label logits."""
+    """Learning rate of the label logits; 0 keeps labels as they are."""
     warm_lr: float = 1.0
     """Factor on both learning rates in a warm fit."""
     schedule: str = "constant"
@@ -187,6 +207,7 @@ class Inversion:
         for name in (
             "min_samples",
             "max_samples",
+            "count_iterations",
             "trial_iterations",
             "iterations",
             "warm_iterations",
@@ -199,11 +220,13 @@ class Inversion:
             require(
                 type(value) is int and value > 0, f"`{name}` should be a positive integer", value
             )
-        for name in ("lr", "label_lr", "warm_lr", "max_loss"):
+        for name in ("lr", "warm_lr", "max_loss"):
             value = getattr(self, name)
             require(0 < value < float("inf"), f"`{name}` should be above 0 and finite", value)
         for name in (
             "adam_eps",
+            "label_lr",
+            "entropy",
             "noise",
             "target_noise",
             "tv",

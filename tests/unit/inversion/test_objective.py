@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unstale.errors import ConfigError, UnknownNameError
-from unstale.inversion.objective import DISPARITIES, disparity_of, total_variation
+from unstale.inversion.objective import DISPARITIES, disparity_of, entropy, total_variation
 
 V = torch.tensor([1.0, 2.0, 0.0])
 T = torch.tensor([3.0, 0.0, 4.0])
@@ -83,3 +83,12 @@ def test_total_variation_of_images_signals_and_features():
     assert float(total_variation(torch.tensor([[0.0, 5.0]]), (2,))) == 0
     clients = torch.stack([signal, 2 * signal])
     assert total_variation(clients, (2, 3)).tolist() == [0.75, 1.5]
+
+
+def test_entropy_of_soft_labels():
+    even, sure = torch.zeros(4), torch.tensor([0.0, 0.0, 0.0, 200.0])
+    assert float(entropy(torch.stack([even, sure]))) == pytest.approx(math.log(4) / 2)
+    mixed = torch.tensor([[0.25, 0.75]]).log()
+    by_hand = -(0.25 * math.log(0.25) + 0.75 * math.log(0.75))
+    assert float(entropy(mixed)) == pytest.approx(by_hand)
+    assert entropy(torch.zeros(3, 5, 2)).shape == (3,), "one number for each data set"

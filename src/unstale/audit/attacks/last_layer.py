@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from unstale.errors import ConfigError
+from unstale.inversion.hard_labels import whole_counts
 from unstale.params import Params, add
 from unstale.training.local import LocalSpec
 
@@ -137,20 +138,6 @@ def label_counts(
     total = shares.sum()
     even = torch.full_like(shares, 1 / classes)
     return whole_counts(shares / total if total > 0 else even, num_examples)
-
-
-def whole_counts(shares: Tensor, total: int) -> Tensor:
-    """Return whole numbers in proportion to shares that add up to `total`.
-
-    Example:
-        >>> whole_counts(torch.tensor([0.5, 0.3, 0.2]), 4).tolist()
-        [2, 1, 1]
-    """
-    wanted = shares.double() * total
-    counts = wanted.floor().long()
-    rest = (wanted - counts).sort(descending=True, stable=True).indices
-    counts[rest[: total - int(counts.sum())]] += 1
-    return counts
 
 
 def labels_of_counts(counts: Tensor, images: int) -> Tensor:

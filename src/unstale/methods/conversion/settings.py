@@ -30,6 +30,7 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "grey": {"start": "grey"},
     "sparse": {"sparsity": 0.8},
     "dense": {"sparsity": 0.0},
+    "hard": {"labels": "hard"},
     "longer": {"iterations": 300, "warm_iterations": 50},
 }
 
