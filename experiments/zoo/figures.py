@@ -10,6 +10,9 @@ from typing import Any
 
 LAST = 3
 """The number of arrivals, the last ones, that count as in a run."""
+REFERENCES = ("stale", "again", "half")
+"""Rows that are of no method: the update as it came, the client's own one trained again with other
+batches, and the one from half of its samples."""
 Row = Mapping[str, Any]
 
 
@@ -26,7 +29,7 @@ class Result:
         """Return the mean error of a method; NaN where it was not run.
 
         Args:
-            method: A label, or `stale` or `again`.
+            method: A label, or one of `REFERENCES`.
             when: `first` or `run`.
             kind: `cosine`, `l1`, `l2` or `norms`.
         """
@@ -39,9 +42,9 @@ class Result:
         return self.error(method, when) / stale if stale > 0 else math.nan
 
     def methods(self) -> list[str]:
-        """Return the labels that were run, without `stale` and `again`, which are no methods."""
+        """Return the labels that were run, without those of `REFERENCES`."""
         found = dict.fromkeys(row["method"] for row in self.rows)
-        return [m for m in found if m not in ("stale", "again")]
+        return [m for m in found if m not in REFERENCES]
 
 
 def is_when(row: Row, when: str) -> bool:

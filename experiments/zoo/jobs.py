@@ -19,9 +19,10 @@ from unstale.errors import DataError
 from unstale.methods import Compensator, Stateless
 from unstale.updates import Outcome, ServerView, State, Update
 
-AGAIN = "again"
-# One row for every method, client and arrival; `stale` is the update as it came, `again` the
-# client's own one, trained again with other batches where it trains in batches.
+# One row for every method, client and arrival. Three rows are of no method: `stale`, the update
+# as it came; `again`, the client's own one, trained again with other batches where it trains in
+# batches; `half`, from half of its samples.
+REFERENCES = ("again", "half")
 COLUMNS = (
     "method", "client", "arrival", "cosine", "l1", "l2", "norms",
     "kind", "reason", "start", "loss", "iterations", "seconds", "memory",
@@ -108,7 +109,7 @@ class Job:
         )
         weights = sum(p.numel() for p in ready.start.values())
         rows = [row_of(one) for one in found]
-        rows += [row for one in found if one.label == "path" for row in again_row(one)]
+        rows += [row for one in found if one.label == "path" for row in reference_rows(one)]
         return {"weights": weights, "path": path.found, "rows": rows}
 
 
@@ -132,12 +133,14 @@ def row_of(one: Measured) -> list[Any]:
     ]
 
 
-def again_row(one: Measured) -> list[list[Any]]:
-    """Return the row of the same client trained again with other batches, if it draws any."""
-    if one.again is None:
-        return []
-    errors = [number(getattr(one.again, f.name)) for f in fields(one.again)]
-    return [[AGAIN, one.client, one.arrival, *errors, *[None] * (len(COLUMNS) - 7)]]
+def reference_rows(one: Measured) -> list[list[Any]]:
+    """Return the rows of what the client's own data would give, in part or with other batches."""
+    rows = []
+    for label in REFERENCES:
+        if (found := getattr(one, label)) is not None:
+            errors = [number(getattr(found, f.name)) for f in fields(found)]
+            rows.append([label, one.client, one.arrival, *errors, *[None] * (len(COLUMNS) - 7)])
+    return rows
 
 
 def number(value: Any) -> float | None:

@@ -52,19 +52,22 @@ def small(value: float, digits: int = 2) -> str:
 def error_table(found: Sequence[Result], methods: Sequence[str]) -> str:
     """Return cosine distances: first and in a run, with the ratio to stale."""
     head = ["cell", "τ", "stale: first / in a run", "trained again: in a run"]
+    head += ["half its data: in a run"]
     head += [f"{m}: {when}" for m in methods for when in ("first", "in a run")]
 
     def cells(one: Result) -> list[str]:
         stale = " / ".join(small(one.error("stale", when)) for when in ("first", "run"))
-        again = one.error("again", "run")
-        share = "" if math.isnan(again) else f" ({small(one.ratio('again', 'run'))})"
-        return [one.name, str(one.staleness), stale, small(again) + share] + [
-            f"{small(one.error(m, when))} ({small(one.ratio(m, when))})"
-            for m in methods
-            for when in ("first", "run")
+        known = [_with_ratio(one, label, "run") for label in ("again", "half")]
+        return [one.name, str(one.staleness), stale, *known] + [
+            _with_ratio(one, m, when) for m in methods for when in ("first", "run")
         ]
 
     return table(head, map(cells, found))
+
+
+def _with_ratio(one: Result, label: str, when: str) -> str:
+    error = one.error(label, when)
+    return "–" if math.isnan(error) else f"{small(error)} ({small(one.ratio(label, when))})"
 
 
 def distance_table(found: Sequence[Result], methods: Sequence[str]) -> str:

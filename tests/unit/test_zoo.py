@@ -246,9 +246,9 @@ def test_a_run_writes_a_line_for_every_cell(zoo, lines):
     assert "samples" in found[1]["reason"]
     assert "mnist" in found[2]["reason"]
     small = found[0]
-    # Two late clients, two arrivals, three methods.
-    assert len(small["rows"]) == 12
-    assert {row[0] for row in small["rows"]} == {"stale", "first_order", "brief"}
+    # Two late clients, two arrivals, two methods, the update as it came, and half of the data.
+    assert len(small["rows"]) == 16
+    assert {row[0] for row in small["rows"]} == {"stale", "first_order", "brief", "half"}
     assert all(len(row) == len(first["columns"]) for row in small["rows"])
     assert [point["version"] for point in small["path"]] == [0, 1, 4]
     assert small["path"][-1]["train"] < small["path"][0]["train"]

@@ -28,6 +28,9 @@ class Figures:
     again: Errors | None = None
     """The mean distances of the clients' own updates, trained again with other batches; None where
     clients train on all their data at once."""
+    half: Errors | None = None
+    """The mean distances of updates from half of each client's samples: what a server could do
+    that knew so much of their data. None where clients have one sample."""
 
     @property
     def ratio(self) -> float:
@@ -53,6 +56,7 @@ def figures_of(measured: Sequence[Measured]) -> Figures:
     """Return the means over conversions, of which there should be at least one."""
     memory = [m.memory for m in measured if m.memory is not None]
     again = [m.again for m in measured if m.again is not None]
+    half = [m.half for m in measured if m.half is not None]
     return Figures(
         conversions=len(measured),
         failed=sum(has_failed(m) for m in measured),
@@ -61,6 +65,7 @@ def figures_of(measured: Sequence[Measured]) -> Figures:
         seconds=statistics.fmean(m.seconds for m in measured),
         memory=max(memory) if memory else None,
         again=_mean(again) if again else None,
+        half=_mean(half) if half else None,
     )
 
 

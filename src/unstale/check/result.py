@@ -131,6 +131,7 @@ class ConversionCheck:
                 ("stale", figures.stale, ("", "")),
                 ("converted", figures.converted, cost),
                 ("trained again", figures.again, ("", "")),
+                ("half its data", figures.half, ("", "")),
             ):
                 if errors is None:
                     continue

@@ -104,6 +104,9 @@ class Measured:
     """The distances of the client's own update, trained again from the same version with its
     batches drawn anew; None where the recipe draws none. No estimate can be expected to be
     nearer."""
+    half: Errors | None = None
+    """The distances of the update from half of the client's samples, always the same ones: what
+    a server could do that knew so much of its data. None where the client has only one."""
 
 
 def run_trial(
@@ -148,6 +151,7 @@ def run_trial(
             for client, delta in zip(trial.slow, sent.pop(base, ()), strict=False)
         ]
         again = _again(model, trial, version, work, truth, local) if late else {}
+        half = _half(model, trial, version, work, truth, local) if late else {}
         arrived = [*_fresh(trial, version, clients, truth), *late]
         for label, compensator in compensators.items():
             view = ServerView(
@@ -179,6 +183,7 @@ def run_trial(
                         seconds=watch.seconds / len(late),
                         memory=watch.memory,
                         again=again.get(client),
+                        half=half.get(client),
                     )
                 )
         params = add(params, weighted_mean(truth, [float(len(c.x)) for c in clients]))
@@ -204,6 +209,26 @@ def _again(
     ]
     deltas = train_cohort(model, others, local)
     return {i: errors_of(delta, truth[i]) for i, delta in zip(drawn, deltas, strict=True)}
+
+
+def _half(
+    model: nn.Module,
+    trial: Trial,
+    version: int,
+    work: Sequence[Work],
+    truth: Sequence[Params],
+    local: LocalSpec,
+) -> dict[int, Errors]:
+    """Return how far off each late client's update from half of its samples is."""
+    parts = {}
+    for i in trial.slow:
+        if (size := len(work[i].x) // 2) > 0:
+            order = torch.randperm(len(work[i].x), generator=generator(trial.seed, "half", i))
+            kept = order[:size].to(work[i].x.device)
+            rng = generator(trial.seed, "trial half", i, version)
+            parts[i] = Work(work[i].params, work[i].x[kept], work[i].y[kept], rng)
+    deltas = train_cohort(model, list(parts.values()), local)
+    return {i: errors_of(delta, truth[i]) for i, delta in zip(parts, deltas, strict=True)}
 
 
 def _fresh(

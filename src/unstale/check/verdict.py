@@ -53,7 +53,7 @@ def judge(
         thorough: Whether the settings were those of the preset `thorough` already.
     """
     word = _word(first, in_run)
-    said = [*_errors(first, in_run, staleness, word), *_batches(in_run), *_sizes(in_run, word)]
+    said = [*_errors(first, in_run, staleness, word), *_bounds(in_run, word), *_sizes(in_run, word)]
     said += [
         *_failures(first, in_run, reasons),
         _ADVICE[word][thorough],
@@ -159,13 +159,19 @@ def _most_common(reasons: Sequence[str]) -> str:
     return reasons[kinds.index(max(kinds, key=kinds.count))] if kinds else ""
 
 
-def _batches(in_run: Figures) -> Iterator[str]:
-    """Say what no conversion can do better than."""
+def _bounds(in_run: Figures, word: Word) -> Iterator[str]:
+    """Say what a conversion can hardly do better than."""
     if in_run.again is not None and in_run.again.cosine > BY_CHANCE * in_run.stale.cosine:
         yield (
             "Clients train in mini-batches: the same client's update, trained again with other "
             f"batches, is {in_run.again.cosine:.3g} from the true one, and no estimate can be "
             "expected to be nearer."
+        )
+    half = in_run.half
+    if word != "helps" and half is not None and in_run.converted.cosine <= half.cosine:
+        yield (
+            "More can hardly be had: a server that knew half of each client's own samples would "
+            f"be {half.cosine:.3g} from the truth."
         )
 
 

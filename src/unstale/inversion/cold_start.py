@@ -117,8 +117,7 @@ def solve_cold(
         return _rest(settings, done, (time.perf_counter() - began) / len(targets))
 
     # 1. Choose a start.
-    places, found, done = [0] * len(starts), list[Result](), 0
-    left: Inversion | None = settings
+    places, found, how, done = [0] * len(starts), list[Result](), settings, 0
     if any(len(each) > 1 for each in starts):
         places, found = _try_starts(
             model, targets, starts, local=local, inputs=inputs, settings=settings
@@ -127,11 +126,12 @@ def solve_cold(
         left = rest(done)
         if left is None or not any(math.isfinite(result.loss) for result in found):
             return found
+        how = left
     begin = [r.surrogate for r in found] or [each[0] for each in starts]
     if settings.labels == "soft":
-        return _joined(found, fitted(begin, left))
+        return _joined(found, fitted(begin, how))
     # 2. Count the classes.
-    counting = _counting(settings, left)
+    counting = _counting(settings, how)
     found = _joined(found, fitted(begin, counting))
     left = rest(done + counting.iterations)
     if left is None:

@@ -234,3 +234,34 @@ def test_what_batches_change_by_chance_is_measured():
     assert all(0 < m.again.cosine < 1 for m in found)
     apart = {(m.client, m.arrival): m.again for m in found}
     assert len(set(apart.values())) == len(apart) == len(found) / 2, "one for all compensators"
+
+
+@dataclass(frozen=True)
+class HalfOfTheData(Stateless):
+    """Trains late clients on half of their samples, as if the server had these."""
+
+    local: LocalSpec
+
+    def apply(self, updates, state, view):
+        found = []
+        for u in updates:
+            if u.staleness(view.version):
+                index = int(u.client_id)
+                own, rng = CLIENTS[index], generator(TRIAL.seed, "half", index)
+                kept = torch.randperm(len(own.x), generator=rng)[: len(own.x) // 2]
+                delta = local_update(MODEL, view.params, own.x[kept], own.y[kept], self.local)
+                u = dataclasses.replace(u, delta=delta)
+            found.append(u)
+        return Outcome(tuple(found), state)
+
+
+def test_what_half_of_a_clients_data_would_give_is_measured():
+    whole = LocalSpec(lr=0.1, steps=3)
+    found = run({"half": HalfOfTheData(whole), "drop": Drop()}, local=whole)
+    by_hand = [m.used.cosine for m in found if m.label == "half"]
+    for label in ("half", "drop"):
+        measured = [m.half.cosine for m in found if m.label == label]
+        assert measured == pytest.approx(by_hand, abs=1e-6)
+    assert min(by_hand) > 0.001
+    single = [Client(c.x[:1], c.y[:1]) for c in CLIENTS]
+    assert all(m.half is None for m in run({"drop": Drop()}, clients=single, local=whole))

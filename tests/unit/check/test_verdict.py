@@ -224,3 +224,17 @@ def test_what_batches_change_by_chance_is_said():
     rows = [measured(i, 0.2, again=errors(0.01)) for i in range(3)]
     assert "again" not in said(ConversionCheck(tuple(rows), staleness=20, clients=8))
     assert "trained again" not in str(check(0.1)), "clients that take all data at once"
+
+
+def test_what_half_of_the_data_would_give_is_said_where_there_is_little_to_gain():
+    def found(used, half):
+        rows = [measured(i, used, half=errors(half)) for i in range(3)]
+        return ConversionCheck(tuple(rows), staleness=20, clients=8)
+
+    little = found(0.2, half=0.25)
+    assert "knew half of each client's own samples would be 0.25 from the truth" in said(little)
+    assert "in a run, half its data" in str(little)
+    assert little.to_json()["in_run"]["half"]["cosine"] == pytest.approx(0.25)
+    assert "More can hardly be had" not in said(found(0.2, half=0.1)), "more could be had"
+    assert "More can hardly be had" not in said(found(0.01, half=0.1)), "it helps"
+    assert "half" not in str(check(0.1)), "clients of one sample"
