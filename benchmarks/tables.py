@@ -70,6 +70,35 @@ def seconds(device: str, way: str, start: str, at_once: str) -> float:
     return row["seconds"]
 
 
+def conversion_costs(device: str) -> str:
+    """Return what conversions cost as a server runs them."""
+    found = _read(f"conversion_cost_{device}.json")
+    head = ["model", "precision", "samples", "first, s", "later, s", "ten later ones at once, s"]
+    rows = []
+    for model in [name for name in MODELS if name in found]:
+        for precision in ("float32", "tf32"):
+            if (row := found[model].get(precision)) is None:
+                continue
+            ten = "–"
+            if "ten_at_once" in row:
+                ten = f"{_digits(row['ten_at_once'])} ({_digits(row['ten_to_one'], 2)} × one)"
+            cells = [str(row["samples"]), _digits(row["cold"]), _digits(row["warm"]), ten]
+            rows.append([MODELS[model], precision, *cells])
+    return _table(head, rows)
+
+
+def cost(device: str, *path: str) -> list[float]:
+    """Return figures of the cost of conversions, by `/`-separated keys."""
+
+    def at(keys: str) -> float:
+        found: Any = _read(f"conversion_cost_{device}.json")
+        for key in keys.split("/"):
+            found = found[key]
+        return float(found)
+
+    return [at(keys) for keys in path]
+
+
 def matrix_product(device: str, unit: str) -> float:
     """Return the rate of a large matrix product beside the conversions."""
     rate = _read(f"conversion_{device}.json")["setting"]["matmul_flop_per_second"]

@@ -113,6 +113,7 @@ def _converted(note: Note) -> Converted:
         points=tuple((at, _short(loss)) for at, loss in detail.get("curve", ())),
         base_version=note.base_version,
         share=_short(detail.get("share")),
+        by=detail.get("by", ""),
     )
 
 
@@ -136,6 +137,7 @@ def _calibrated(note: Note) -> Calibrated:
         error=_short(detail.get("error")),
         share=_short(detail.get("share")),
         late=bool(detail.get("late")),
+        by=detail.get("by", ""),
     )
 
 

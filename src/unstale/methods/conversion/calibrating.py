@@ -124,6 +124,8 @@ def used(
         book = late_truths.remembered(book, stale, conversion, fitted, begun.by, view)
         update = dataclasses.replace(estimate, delta=mixed(stale.delta, estimate.delta, shares))
         detail = {**note.detail, "share": shares.direction, "norm_share": shares.norm}
+        if begun.by:
+            detail["by"] = begun.by
         found[i] = (update, dataclasses.replace(note, detail=detail))
     return found, book
 

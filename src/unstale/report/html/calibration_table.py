@@ -1,6 +1,7 @@
 """The table of calibration: what the server found of conversions, by lag."""
 
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 
 from unstale.report.html.tables import Cell, Column, Row, Table, decimal, whole
@@ -16,8 +17,9 @@ def calibration_table(run: Run) -> Table | None:
     rows = []
     for method in run.methods:
         found = _found(run, method)
-        for late, name in ((False, "fast"), (True, "slow")):
-            for title, group in _by_lag([one for one in found if one.late is late]):
+        for late, by in sorted({(one.late, one.by) for one in found}):
+            name = ("slow" if late else "fast") + (f", {by}" if by else "")
+            for title, group in _by_lag([one for one in found if (one.late, one.by) == (late, by)]):
                 rows.append(Row(method.label, (Cell(name, kind=""), Cell(title), *_cells(group))))
     columns = (
         Column("Clients", kind=""),
@@ -43,6 +45,24 @@ def shares_used(run: Run) -> list[tuple[str, float, float, int]]:
         ]
         if shares:
             found.append((method.label, statistics.fmean(shares), min(shares), len(shares)))
+    return found
+
+
+def candidates_used(run: Run) -> list[tuple[str, list[tuple[str, int]]]]:
+    """Return, by method with candidates: how many conversions were fitted by each.
+
+    The name "" is the settings as they are; methods that used nothing else are left out.
+    """
+    found = []
+    for method in run.methods:
+        counts = Counter(
+            one.by
+            for rounds in run.rounds.get(method.label, {}).values()
+            for record in rounds
+            for one in record.converted
+        )
+        if set(counts) - {""}:
+            found.append((method.label, sorted(counts.items())))
     return found
 
 

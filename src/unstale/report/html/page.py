@@ -75,6 +75,7 @@ def build_page(context: Context) -> str:
             fit=count_tables.fit_table(run),
             calibration=calibration_table.calibration_table(run),
             shares=calibration_table.shares_used(run),
+            candidates=calibration_table.candidates_used(run),
             errors=error_table(run),
             verdicts=[(m.label, *verdicts(run, m)) for m in run.methods],
             max_lines=MAX_LINES,

@@ -22,6 +22,8 @@ class Calibrated:
     """The share of the estimate, from 0 to 1, that comes nearest to the true direction."""
     late: bool = False
     """Whether the client is a slow one, whose truth came late; else it is a probe."""
+    by: str = ""
+    """The candidate that the surrogate was fitted by; empty for the settings as they are."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry of a line's `calibrated`."""
@@ -32,6 +34,7 @@ class Calibrated:
             "error": self.error,
             "share": self.share,
             "late": self.late,
+            **({"by": self.by} if self.by else {}),
         }
 
     @classmethod
@@ -52,4 +55,5 @@ class Calibrated:
             error=number(fields.get("error"), "error"),
             share=number(fields.get("share"), "share"),
             late=bool(late),
+            by=str(fields.get("by", "")),
         )

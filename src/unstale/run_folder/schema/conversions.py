@@ -27,6 +27,8 @@ class Converted:
     share: float | None = None
     """The share of the estimate in the direction of what was used, from 0 (the stale update's) to
     1; None where the estimate was used as it is."""
+    by: str = ""
+    """The candidate that the surrogate was fitted by; empty for the settings as they are."""
 
     @property
     def curve(self) -> tuple[tuple[int, float], ...]:
@@ -44,6 +46,7 @@ class Converted:
             "iterations": self.iterations,
             "start": "warm" if self.warm else "cold",
             **({} if self.share is None else {"share": self.share}),
+            **({"by": self.by} if self.by else {}),
             **curve,
         }
 
@@ -63,6 +66,7 @@ class Converted:
             points=tuple(map(_point, items(fields.get("curve"), "curve"))),
             base_version=count(fields.get("base_version"), "base_version"),
             share=number(fields.get("share"), "share"),
+            by=str(fields.get("by", "")),
         )
 
 

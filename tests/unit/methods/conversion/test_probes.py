@@ -304,6 +304,7 @@ def test_candidates_are_tried_and_the_best_one_converts(world, monkeypatch):
     (note,) = told(outcomes, "converted")[9]
     assert ("gaussian", 1) in asked
     assert note.detail["share"] > 0.8
+    assert note.detail["by"] == "gaussian"
     used = {u.client_id: u for u in outcomes[9].updates}["s"]
     assert world.error(used, 9) < 0.1 * world.error(world.update("s", 1), 9)
     assert torch.isfinite(used.delta["0.weight"]).all()

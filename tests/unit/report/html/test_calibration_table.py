@@ -5,7 +5,7 @@ import re
 from html import unescape
 
 from unstale.report.html import build_page
-from unstale.report.html.calibration_table import calibration_table
+from unstale.report.html.calibration_table import calibration_table, candidates_used
 from unstale.run_folder import Lines
 from unstale.run_folder.schema import Calibrated
 
@@ -65,3 +65,28 @@ def test_rows_are_by_whose_and_by_lag(fake_run, context_of):
         ("convert", "fast", "21 to 40", "4", "0.2000", "0.5500", "0.50"),
         ("convert", "slow", "over 80", "2", "0.4000", "–", "–"),
     ]
+
+
+def test_candidates_have_rows_of_their_own_and_are_counted(fake_run, context_of):
+    folder = add_calibration(fake_run(**SMALL, seeds=(0,)))
+    (path,) = (folder / "rounds" / "convert").glob("seed-0.jsonl")
+    file = Lines(path)
+    lines = list(file.read())
+    file.cut(0)
+    later = [line for line in lines if line.number > 50]
+    for line in lines:
+        if line in later:
+            line = dataclasses.replace(
+                line,
+                converted=tuple(dataclasses.replace(c, by="hard") for c in line.converted),
+                calibrated=tuple(dataclasses.replace(c, by="hard") for c in line.calibrated),
+            )
+        file.append(line)
+    context = context_of(folder)
+    clients = {row.cells[0].text for row in calibration_table(context.run).rows}
+    assert clients == {"fast", "fast, hard", "slow, hard"}
+    before = sum(len(line.converted) for line in lines if line not in later)
+    after = sum(len(line.converted) for line in later)
+    assert candidates_used(context.run) == [("convert", [("", before), ("hard", after)])]
+    text = section(build_page(context), "calibration")
+    assert f"fitted by the settings as they are in {before}, hard in {after}." in text

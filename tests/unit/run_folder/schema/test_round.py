@@ -46,12 +46,15 @@ FULL = Round(
     iterations=25,
     converted=(
         Converted("a", 0.02, 25, True, ((1, 0.9), (25, None)), base_version=3),
-        Converted("b", None, 3, False, share=0.75),
+        Converted("b", None, 3, False, share=0.75, by="hard"),
     ),
     fell_back=(FellBack("c", "why"),),
     gamma={"d": 0.25},
     measured=(Measured("d", 0.1, None, 2), Measured("k", 0.1, 0.2, 3, 0.4, 0.5)),
-    calibrated=(Calibrated("i", 5, 0.2, 0.1, 0.8), Calibrated("j", 9, None, None, None, True)),
+    calibrated=(
+        Calibrated("i", 5, 0.2, 0.1, 0.8, by="hard"),
+        Calibrated("j", 9, None, None, None, True),
+    ),
     history={"versions": 4, "bytes": 4000, "on_disk": 0},
     awaiting_fit=0,
     absent=3,
@@ -140,7 +143,7 @@ def test_values_of_a_line():
         {"client": "a", "base_version": 3, "loss": 0.02, "iterations": 25, "start": "warm",
          "curve": [[1, 0.9], [25, None]]},
         {"client": "b", "base_version": 0, "loss": None, "iterations": 3, "start": "cold",
-         "share": 0.75},
+         "share": 0.75, "by": "hard"},
     ]  # fmt: skip
     assert line["fallbacks"] == [{"client": "c", "reason": "why"}]
     assert line["measured"] == [
@@ -148,9 +151,10 @@ def test_values_of_a_line():
         {"client": "k", "version": 3, "e1": 0.1, "e2": 0.2, "e1_l1": 0.4, "e2_l1": 0.5},
     ]
     assert line["calibrated"] == [
-        {"client": "i", "lag": 5, "stale_error": 0.2, "error": 0.1, "share": 0.8, "late": False},
+        {"client": "i", "lag": 5, "stale_error": 0.2, "error": 0.1, "share": 0.8, "late": False,
+         "by": "hard"},
         {"client": "j", "lag": 9, "stale_error": None, "error": None, "share": None, "late": True},
-    ]
+    ]  # fmt: skip
     assert line["absent"] == 3
     assert line["stand_ins"] == [
         {"client": "e", "age": 12, "weight": 0.75},
