@@ -13,7 +13,7 @@ import functools
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import fmean, pstdev
+from statistics import fmean, stdev
 
 RESULTS = Path(__file__).parent / "results"
 ROWS = {
@@ -67,7 +67,7 @@ def cell(curves: dict[str, Curve], staleness: int, earlier: int = 0) -> str:
         return "–"
     found = [figures(curve, staleness, earlier) for curve in curves.values()]
     end, late, both = (fmean(values) for values in zip(*found, strict=True))
-    spread = f" ± {pstdev(f[0] for f in found):.3f}" if len(found) > 1 else ""
+    spread = f" ± {stdev(f[0] for f in found):.3f}" if len(found) > 1 else ""
     return f"{end:.3f}{spread} / {late:.3f} ({both:.3f})"
 
 

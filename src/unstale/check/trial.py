@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from unstale.check.errors import Errors, errors_of
 from unstale.errors import ConfigError
 from unstale.inversion import InputSpec
+from unstale.inversion.recipe import surrogate_recipe
 from unstale.methods import Compensator
 from unstale.notes import Note
 from unstale.params import Params, add, clone, weighted_mean
@@ -219,16 +220,22 @@ def _half(
     truth: Sequence[Params],
     local: LocalSpec,
 ) -> dict[int, Errors]:
-    """Return how far off each late client's update from half of its samples is."""
-    parts = {}
+    """Return how far off each late client's update from half of its samples is.
+
+    It has as many steps as the whole, in smaller batches, as a surrogate would have.
+    """
+    found = {}
     for i in trial.slow:
-        if (size := len(work[i].x) // 2) > 0:
-            order = torch.randperm(len(work[i].x), generator=generator(trial.seed, "half", i))
-            kept = order[:size].to(work[i].x.device)
+        own = work[i]
+        if (size := len(own.x) // 2) > 0:
+            order = torch.randperm(len(own.x), generator=generator(trial.seed, "half", i))
+            kept = order[:size].to(own.x.device)
             rng = generator(trial.seed, "trial half", i, version)
-            parts[i] = Work(work[i].params, work[i].x[kept], work[i].y[kept], rng)
-    deltas = train_cohort(model, list(parts.values()), local)
-    return {i: errors_of(delta, truth[i]) for i, delta in zip(parts, deltas, strict=True)}
+            recipe = surrogate_recipe(local, len(own.x), size)
+            part = Work(own.params, own.x[kept], own.y[kept], rng)
+            (delta,) = train_cohort(model, [part], recipe)
+            found[i] = errors_of(delta, truth[i])
+    return found
 
 
 def _fresh(

@@ -54,11 +54,9 @@ def judge(
     """
     word = _word(first, in_run)
     said = [*_errors(first, in_run, staleness, word), *_bounds(in_run, word), *_sizes(in_run, word)]
-    said += [
-        *_failures(first, in_run, reasons),
-        _ADVICE[word][thorough],
-        *_cost(first, in_run, device),
-    ]
+    # Where little more can be had, a slower preset is no advice.
+    advice = _ADVICE[word][thorough or _as_good_as_half(in_run, word)]
+    said += [*_failures(first, in_run, reasons), advice, *_cost(first, in_run, device)]
     return Verdict(word, (*filter(None, said), *([RANDOM] if random_data else [])))
 
 
@@ -167,12 +165,18 @@ def _bounds(in_run: Figures, word: Word) -> Iterator[str]:
             f"batches, is {in_run.again.cosine:.3g} from the true one, and no estimate can be "
             "expected to be nearer."
         )
-    half = in_run.half
-    if word != "helps" and half is not None and in_run.converted.cosine <= half.cosine:
+    if in_run.half is not None and _as_good_as_half(in_run, word):
         yield (
             "More can hardly be had: a server that knew half of each client's own samples would "
-            f"be {half.cosine:.3g} from the truth."
+            f"be {in_run.half.cosine:.3g} from the truth."
         )
+
+
+def _as_good_as_half(in_run: Figures, word: Word) -> bool:
+    """Return whether little is gained, and half of the client's own data would gain no more."""
+    little = word in ("helps a little", "does not help")
+    bounds = in_run.stale.cosine, in_run.half.cosine if in_run.half else -1.0
+    return little and in_run.converted.cosine <= min(bounds)
 
 
 def _sizes(in_run: Figures, word: Word) -> Iterator[str]:

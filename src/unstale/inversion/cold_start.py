@@ -10,7 +10,8 @@ A cold fit has up to three parts.
 2. *Counting*, if labels are to be hard: the chosen start goes on with soft labels that are pushed
    towards one class each. Their sum says how many samples of each class the client has.
 3. The fit itself. With soft labels it goes on from what was found; with hard ones it begins at the
-   inputs of the chosen start, with so many samples of each class (`hard_labels.py`).
+   inputs of the chosen start, with so many samples of each class (`hard_labels.py`). Where too few
+   iterations are left for that, the surrogate keeps the soft labels of counting.
 """
 
 import math
@@ -37,14 +38,19 @@ from unstale.inversion.target import Target
 from unstale.seeding import generator
 from unstale.training.local import LocalSpec
 
-# The share of a client's time that trial and counting may each take, where time is limited.
-_SHARE_OF_TIME = 0.3
+# The share of a client's time that its trial may take, and of what is left that counting may take,
+# where time is limited.
+_SHARE_OF_TIME = 0.5
+_TIME_TO_COUNT = 0.4
 # A first start whose loss is at most this many times the least one's is not given up.
 _NOT_FAR = 1.3
 # While classes are counted: the least weight of the labels' entropy in the objective, and the
-# largest share of all iterations.
+# largest share of the iterations that are left.
 _ENTROPY = 0.1
-_SHARE_TO_COUNT = 0.3
+_SHARE_TO_COUNT = 0.35
+# A fit with hard labels that ends at a loss above this, and at more than so many times that of
+# counting, had too few iterations: what was counted is used.
+_GOOD, _FAR = 0.1, 2.0
 
 
 def cold_starts(request: Request, inputs: InputSpec, settings: Inversion) -> list[Surrogate]:
@@ -95,8 +101,9 @@ def solve_cold(
     """Fit one surrogate to each client's targets, from the best of the client's starts.
 
     With soft labels and one start each, this is `solve`. Otherwise a client's loss curve is that
-    of its chosen start: trial, counting, and the fit. Each part begins at the best point of
-    the one before, with the optimizer and the learning-rate schedule at their beginning.
+    of its chosen start: trial, counting, and the fit, each with the optimizer and the
+    learning-rate schedule at their beginning. A part begins at the best point of the one before,
+    but the fit with hard labels at the inputs of the start.
 
     Args:
         model: The model that is trained.
@@ -141,7 +148,19 @@ def solve_cold(
         hard_start(each[place], result.surrogate, seed)
         for each, place, result, seed in zip(starts, places, found, seeds, strict=True)
     ]
-    return _joined(found, fitted(begin, replace(left, label_lr=0.0)))
+    ended = fitted(begin, with_fixed_labels(left))
+    good = _GOOD * len(terms_of(settings.objective))
+    kept = [
+        soft if hard.loss > max(good, _FAR * soft.loss) else hard
+        for soft, hard in zip(found, ended, strict=True)
+    ]
+    losses = [result.losses for result in ended]
+    return _joined(found, [replace(k, losses=part) for k, part in zip(kept, losses, strict=True)])
+
+
+def with_fixed_labels(settings: Inversion) -> Inversion:
+    """Return the settings for a fit that keeps the labels it begins with."""
+    return replace(settings, labels="soft", label_lr=0.0)
 
 
 def _try_starts(
@@ -186,13 +205,13 @@ def _try_starts(
 
 def _counting(settings: Inversion, left: Inversion) -> Inversion:
     """Return the settings for counting, given those for all that is left."""
-    most = max(1, int(_SHARE_TO_COUNT * settings.iterations))
+    most = max(1, int(_SHARE_TO_COUNT * left.iterations))
     return replace(
         left,
-        iterations=min(settings.count_iterations, most, left.iterations),
+        iterations=min(settings.count_iterations, most),
         entropy=max(settings.entropy, _ENTROPY),
         schedule="constant",
-        max_seconds=left.max_seconds and _SHARE_OF_TIME * left.max_seconds,
+        max_seconds=left.max_seconds and _TIME_TO_COUNT * left.max_seconds,
     )
 
 

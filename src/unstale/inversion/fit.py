@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from torch import nn
 
 from unstale.errors import ConfigError
-from unstale.inversion.cold_start import cold_starts, solve_cold
-from unstale.inversion.hard_labels import hardened
+from unstale.inversion.cold_start import cold_starts, solve_cold, with_fixed_labels
+from unstale.inversion.hard_labels import hard_start
 from unstale.inversion.objective import terms_of
 from unstale.inversion.request import Fit, Request, Sent, check_requests
 from unstale.inversion.settings import Inversion
@@ -128,7 +128,9 @@ def _prepare(
     starts = anew
     if request.warm is not None and warm:
         last = warmed(request.warm, anew[0])
-        starts = [last if settings.labels == "soft" else hardened(last)]
+        if settings.labels == "hard":  # also where the last surrogate is soft, or is filled up
+            last = hard_start(last, request.warm, request.seed)
+        starts = [last]
     targets = [
         target_of(base, delta, names, settings.sparsity, settings.target_noise)
         for base, delta in sent
@@ -153,8 +155,7 @@ def _solved(
     targets = [job.targets for job in group]
     if first.warm:
         starts = [job.starts[0] for job in group]
-        # The classes of hard labels are known by now.
-        how = settings if settings.labels == "soft" else replace(settings, label_lr=0.0)
+        how = settings if settings.labels == "soft" else with_fixed_labels(settings)
         results = solve(
             model, targets, starts, local=first.local, inputs=inputs, settings=how, warm=True
         )

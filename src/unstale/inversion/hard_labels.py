@@ -44,25 +44,26 @@ def hard_logits(classes: Tensor, num_classes: int) -> Tensor:
     return _HARD * F.one_hot(classes, num_classes).float()
 
 
-def hardened(surrogate: Surrogate) -> Surrogate:
-    """Return the surrogate with each label as the class that it favours."""
-    classes = surrogate.y_logits.argmax(-1)
-    logits = hard_logits(classes, surrogate.y_logits.shape[-1])
-    return Surrogate(surrogate.x, logits.to(surrogate.y_logits))
-
-
 def softened(surrogate: Surrogate) -> Surrogate:
-    """Return the surrogate with labels that a fit can change again."""
-    return Surrogate(surrogate.x, surrogate.y_logits.clamp(-_SOFT, _SOFT))
+    """Return the surrogate with labels that favour the same classes and can be changed again.
+
+    Example:
+        >>> softened(Surrogate(torch.zeros(1, 1), torch.tensor([[3.0, 9.0, -1.0]]))).y_logits
+        tensor([[-2.,  2., -2.]])
+    """
+    logits = surrogate.y_logits
+    below = logits - logits.amax(-1, keepdim=True)
+    return Surrogate(surrogate.x, (below + _SOFT).clamp(min=-_SOFT))
 
 
 def hard_start(start: Surrogate, fitted: Surrogate, seed: int) -> Surrogate:
     """Return where a fit with hard labels begins.
 
     Args:
-        start: Where the fit with soft labels began. Its samples keep the class that they favour
-            there, as far as there are so many of it.
-        fitted: What that fit found: the sum of its labels says how many samples each class has.
+        start: The inputs to begin at. Samples keep the class that they favour there, the first
+            ones first, as far as there are so many of it.
+        fitted: The sum of its labels says how many samples each class has: what a fit with soft
+            labels found, or the client's last surrogate.
         seed: Decides which of the other samples has which class, so that batches have several.
 
     Example:

@@ -99,7 +99,7 @@ class Inversion:
     class, as a client's has; a first fit finds out how many samples of each there are."""
     count_iterations: int = 40
     """Iterations of a first fit with `hard` labels in which the classes are counted, after those
-    in which the start is chosen."""
+    in which the start is chosen; at most about a third of the iterations that are left."""
     start: str = "auto"
     """Initial inputs and labels of a client's first surrogate: `grey` (`InputSpec.middle`),
     `halfway` (the midpoint of the bounds) or `zeros`, each plus `noise`, `classes` (smooth
@@ -220,6 +220,11 @@ class Inversion:
             require(
                 type(value) is int and value > 0, f"`{name}` should be a positive integer", value
             )
+        require(
+            self.labels != "hard" or self.label_lr > 0,
+            "`label_lr` should be above 0 with hard labels, which are learned as soft ones first",
+            self.label_lr,
+        )
         for name in ("lr", "warm_lr", "max_loss"):
             value = getattr(self, name)
             require(0 < value < float("inf"), f"`{name}` should be above 0 and finite", value)

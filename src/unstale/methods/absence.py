@@ -1,7 +1,8 @@
 """Absent clients: which of them a compensator can stand in for.
 
 The engine tells the server which clients a round drew but could not ask, because they are
-at work or away (`ServerView.absent`). A compensator that remembers something about a client
+at work or away. With those that are owed a turn (`server/turns.py`) they are
+`ServerView.absent`. A compensator that remembers something about a client
 may add an update for it, marked by `Update.stand_in`. All others ignore `absent`.
 """
 

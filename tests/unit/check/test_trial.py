@@ -249,7 +249,8 @@ class HalfOfTheData(Stateless):
                 index = int(u.client_id)
                 own, rng = CLIENTS[index], generator(TRIAL.seed, "half", index)
                 kept = torch.randperm(len(own.x), generator=rng)[: len(own.x) // 2]
-                delta = local_update(MODEL, view.params, own.x[kept], own.y[kept], self.local)
+                rng = generator(TRIAL.seed, "trial half", index, view.version)
+                delta = local_update(MODEL, view.params, own.x[kept], own.y[kept], self.local, rng)
                 u = dataclasses.replace(u, delta=delta)
             found.append(u)
         return Outcome(tuple(found), state)
@@ -263,5 +264,19 @@ def test_what_half_of_a_clients_data_would_give_is_measured():
         measured = [m.half.cosine for m in found if m.label == label]
         assert measured == pytest.approx(by_hand, abs=1e-6)
     assert min(by_hand) > 0.001
+    # In mini-batches it takes as many steps as the client, of whom these have 8 and 10 samples.
+    found = run({"drop": Drop()}, local=LocalSpec(lr=0.1, epochs=3, batch_size=4))
+    same = {
+        1: LocalSpec(lr=0.1, steps=6, batch_size=2),
+        4: LocalSpec(lr=0.1, steps=9, batch_size=2),
+    }
+    for index, recipe in same.items():
+        by_hand = run(
+            {"half": HalfOfTheData(recipe)}, local=LocalSpec(lr=0.1, epochs=3, batch_size=4)
+        )
+        wanted = [m.used.cosine for m in by_hand if m.client == index]
+        assert [m.half.cosine for m in found if m.client == index] == pytest.approx(
+            wanted, abs=1e-6
+        )
     single = [Client(c.x[:1], c.y[:1]) for c in CLIENTS]
     assert all(m.half is None for m in run({"drop": Drop()}, clients=single, local=whole))

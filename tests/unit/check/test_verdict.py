@@ -238,3 +238,5 @@ def test_what_half_of_the_data_would_give_is_said_where_there_is_little_to_gain(
     assert "More can hardly be had" not in said(found(0.2, half=0.1)), "more could be had"
     assert "More can hardly be had" not in said(found(0.01, half=0.1)), "it helps"
     assert "half" not in str(check(0.1)), "clients of one sample"
+    assert "thorough" not in said(little), "no advice against what was just said"
+    assert "More can hardly be had" not in said(found(0.4, half=0.5)), "the stale update is better"

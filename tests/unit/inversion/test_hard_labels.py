@@ -1,6 +1,6 @@
 """Surrogates whose samples have one class each."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -9,7 +9,9 @@ from torch import nn
 
 import unstale as us
 from unstale.inversion import InputSpec, Inversion, Request, Surrogate, fit_many
-from unstale.inversion.hard_labels import hard_logits, hard_start, hardened, softened, whole_counts
+from unstale.inversion.cold_start import cold_starts
+from unstale.inversion.hard_labels import hard_logits, hard_start, softened, whole_counts
+from unstale.inversion.objective import entropy
 from unstale.params import add
 from unstale.seeding import generator
 
@@ -33,14 +35,10 @@ class Mixed:
         return Request(base, delta, len(self.x), seed=1, **rest)
 
     def fit(self, *requests, **changes):
-        settings = Inversion(**{**_fields(HARD), **changes})
         return fit_many(
-            self.model, requests, local=self.local, inputs=self.inputs, settings=settings
-        )
-
-
-def _fields(settings: Inversion) -> dict:
-    return {name: getattr(settings, name) for name in settings.__dataclass_fields__}
+            self.model, requests, local=self.local, inputs=self.inputs,
+            settings=replace(HARD, **changes),
+        )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -88,12 +86,19 @@ def test_samples_keep_the_class_that_they_favour_as_far_as_there_are_so_many():
     assert torch.equal(begun.y_logits, again.y_logits)
 
 
-def test_labels_are_hardened_and_softened():
-    logits = torch.tensor([[0.2, 0.1], [-3.0, 9.0]])
-    hard = hardened(Surrogate(torch.zeros(2, 1), logits))
-    torch.testing.assert_close(hard.labels, torch.eye(2), rtol=0, atol=1e-5)
-    assert softened(hard).labels.max() < 0.9, "a fit can change them again"
-    assert softened(hard).labels.argmax(1).tolist() == [0, 1]
+def test_the_seed_decides_which_of_the_others_has_which_class():
+    start = Surrogate(torch.zeros(12, 1), torch.zeros(12, 3))
+    even = Surrogate(torch.zeros(12, 1), torch.zeros(12, 3))
+    one, other = (hard_start(start, even, seed).labels.argmax(1) for seed in (0, 1))
+    assert one.bincount().tolist() == other.bincount().tolist() == [4, 4, 4]
+    assert not torch.equal(one, other)
+
+
+def test_softened_labels_favour_the_same_class_and_can_be_changed():
+    logits = torch.tensor([[3.0, 9.0, -1.0], [-5.0, -3.0, -4.0], [2.5, 1.0, 12.0], [0.1, 0.2, 0.0]])
+    soft = softened(Surrogate(torch.zeros(4, 1), logits))
+    assert soft.labels.argmax(1).tolist() == [1, 1, 2, 1]
+    assert soft.labels.max() < 0.98
 
 
 def test_a_first_fit_finds_out_how_many_samples_each_class_has(mixed):
@@ -116,11 +121,41 @@ def test_a_later_fit_keeps_the_classes(mixed):
     assert not torch.equal(first.surrogate.x, warm.surrogate.x)
 
 
-def test_a_soft_surrogate_of_before_goes_on_with_hard_labels(mixed):
+def test_a_soft_surrogate_of_before_goes_on_with_hard_labels_of_the_same_counts(mixed):
     (soft,) = mixed.fit(mixed.request(mixed.base), labels="soft")
     assert (soft.surrogate.labels.max(1).values < 0.99).any()
     (warm,) = mixed.fit(mixed.request(mixed.later, warm=soft.surrogate))
     assert (warm.surrogate.labels.max(1).values > 0.99).all()
+    wanted = whole_counts(soft.surrogate.labels.mean(0), 40)
+    assert torch.equal(warm.surrogate.labels.argmax(1).bincount(minlength=10), wanted)
+
+
+@pytest.mark.parametrize("more", [60, 24])
+def test_a_client_that_grows_or_shrinks_keeps_the_shares_of_its_classes(mixed, more):
+    (first,) = mixed.fit(mixed.request(mixed.base))
+    request = replace(mixed.request(mixed.later, warm=first.surrogate), num_examples=more)
+    (warm,) = mixed.fit(request, max_samples=80, restart_loss=0.0)
+    assert warm.warm
+    wanted = whole_counts(first.surrogate.labels.mean(0), more)
+    assert torch.equal(warm.surrogate.labels.argmax(1).bincount(minlength=10), wanted)
+
+
+@pytest.mark.parametrize("iterations", [12, 29, 40])
+def test_too_few_iterations_are_no_worse_than_with_soft_labels(mixed, iterations):
+    (hard,) = mixed.fit(mixed.request(mixed.base), iterations=iterations, max_loss=9.0)
+    (soft,) = mixed.fit(
+        mixed.request(mixed.base), iterations=iterations, max_loss=9.0, labels="soft"
+    )
+    assert len(hard.losses) <= iterations
+    assert hard.loss <= max(0.1, 3 * soft.loss)
+
+
+def test_entropy_pushes_soft_labels_towards_one_class(mixed):
+    def mean_entropy(weight):
+        (found,) = mixed.fit(mixed.request(mixed.base), labels="soft", entropy=weight)
+        return float(entropy(found.surrogate.y_logits))
+
+    assert mean_entropy(0.3) < 0.7 * mean_entropy(0.0)
 
 
 @pytest.mark.parametrize("changes", [{}, {"start": "grey"}, {"iterations": 12}])
@@ -144,5 +179,9 @@ def test_a_fit_without_time_still_has_a_result(mixed):
 def test_what_a_borrowed_surrogate_lends_can_be_changed(mixed):
     (lent,) = mixed.fit(mixed.request(mixed.base))
     request = mixed.request(mixed.base, borrowed=lent.surrogate)
-    (found,) = mixed.fit(request, start="grey+borrowed")
-    assert found.ok
+    names = {"start": "grey+borrowed"}
+    _, hard = cold_starts(request, mixed.inputs, replace(HARD, **names))
+    _, soft = cold_starts(request, mixed.inputs, replace(HARD, labels="soft", **names))
+    assert torch.equal(soft.y_logits, lent.surrogate.y_logits)
+    assert hard.labels.max() < 0.98
+    assert torch.equal(hard.labels.argmax(1), soft.labels.argmax(1))

@@ -27,6 +27,7 @@ from unstale.inversion import Inversion, preset
         ({"start": "borrowed"}, "every client has"),
         ({"start": "borrowed+grey"}, "every client has"),
         ({"start": "grey+grey"}, "once each"),
+        ({"labels": "hard", "label_lr": 0.0}, "`label_lr` should be above 0 with hard labels"),
         ({"entropy": -0.1}, "`entropy` should be at least 0"),
         ({"count_iterations": 0}, "`count_iterations` should be a positive integer"),
         ({"max_steps": -1}, "`max_steps` should be an integer"),

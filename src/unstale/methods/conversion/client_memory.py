@@ -8,7 +8,7 @@
 | `num_examples`, `norm` | number of examples and norm of that update |
 | `stood_in` | how often the client was stood in for since its last update |
 | `checks` | the last comparisons of stand-ins with own updates, each as age and share |
-| `before` | the surrogate that has stood in before the newest one: `version`, `x`, `y_logits` |
+| `before` | the surrogate before the newest one: `version`, `num_examples`, `x`, `y_logits` |
 | `x`, `y_logits` | the surrogate, from which the next fit starts |
 | `past` | the last updates, oldest first, each with `version` and `delta`; see `past_updates.py` |
 
@@ -69,8 +69,8 @@ def remember(
         if surrogate is not None:
             after.pop("before", None)
             if keep_before and "x" in entry:
-                kept = {key: entry[key] for key in ("version", "x", "y_logits")}
-                after["before"] = kept
+                kept = ("version", "num_examples", "x", "y_logits")
+                after["before"] = {key: entry[key] for key in kept}
             after |= {"x": surrogate.x, "y_logits": surrogate.y_logits}
     return after
 

@@ -188,7 +188,8 @@ class Calibration:
     candidates: tuple[str, ...] = ()
     """Variants of the inversion that probes try beside it; conversions use the one with the least
     error. A name or several of: `one_update`, `four_updates` (`history`), `gaussian`, `grey`
-    (`start`), `sparse`, `dense` (`sparsity`), `longer` (twice the iterations)."""
+    (`start`), `sparse`, `dense` (`sparsity`), `hard` (`labels`), `longer` (up to 300 iterations in
+    a first fit and 50 in later ones)."""
 
     def __post_init__(self) -> None:
         given = self.candidates

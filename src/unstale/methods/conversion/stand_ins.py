@@ -31,6 +31,8 @@ class Check(NamedTuple):
     surrogate: Surrogate
     made_from: int
     """The version of the update that the surrogate was fitted to."""
+    num_examples: int
+    """The number of examples of that update: the surrogate's recipe follows from it."""
     is_newest: bool
     """Whether it still stands in; otherwise it is the one of before."""
 
@@ -52,14 +54,17 @@ class Plan:
     ) -> list[SurrogateTraining]:
         """Return the trainings, those of the stand-ins first."""
 
-        def training(client: str, start: Params, surrogate: Surrogate | None) -> SurrogateTraining:
+        def training(
+            start: Params, surrogate: Surrogate | None, examples: int
+        ) -> SurrogateTraining:
             assert surrogate is not None  # noqa: S101  (`plan` takes only clients that have one)
-            recipe = inversion.local_for(view.local, clients[client]["num_examples"])
+            recipe = inversion.local_for(view.local, examples)
             return SurrogateTraining(start, surrogate, recipe)
 
+        standing = [clients[client] for client in self.shares]
         return [
-            *(training(c, view.params, surrogate_of(clients[c])) for c in self.shares),
-            *(training(c.update.client_id, c.base, c.surrogate) for c in self.checks),
+            *(training(view.params, surrogate_of(e), e["num_examples"]) for e in standing),
+            *(training(c.base, c.surrogate, c.num_examples) for c in self.checks),
         ]
 
     def newest_checked(self, changes: Sequence[Params]) -> list[tuple[Update, Params]]:
@@ -146,10 +151,12 @@ def _is_to_be_checked(entry: Entry, update: Update) -> bool:
 
 def _checks_of(entry: Entry, update: Update, base: Params) -> list[Check]:
     """Return the checks of a client's surrogates, the older one first."""
-    newest, before = surrogate_of(entry), surrogate_before(entry)
     found = []
-    if before is not None:
-        found.append(Check(update, base, before, entry["before"]["version"], is_newest=False))
-    if newest is not None:
-        found.append(Check(update, base, newest, entry["version"], is_newest=True))
+    if (surrogate := surrogate_before(entry)) is not None:
+        old = entry["before"]
+        made_from, examples = old["version"], old["num_examples"]
+        found.append(Check(update, base, surrogate, made_from, examples, is_newest=False))
+    if (surrogate := surrogate_of(entry)) is not None:
+        made_from, examples = entry["version"], entry["num_examples"]
+        found.append(Check(update, base, surrogate, made_from, examples, is_newest=True))
     return found

@@ -1,5 +1,6 @@
 """Stand-ins: who is planned for and checked, and what becomes of a plan."""
 
+import dataclasses
 import math
 
 import pytest
@@ -70,7 +71,7 @@ def test_only_a_newer_own_update_of_one_that_was_stood_in_for_is_checked():
     assert checks(newer, {}) == []
     bare = {k: v for k, v in known["a"].items() if k not in ("x", "y_logits")}
     assert checks(newer, {"a": bare}) == []
-    earlier = {"version": 1, "x": torch.ones(2, 1), "y_logits": torch.ones(2, 2)}
+    earlier = {"version": 1, "num_examples": 4, "x": torch.ones(2, 1), "y_logits": torch.ones(2, 2)}
     both = checks(newer, {"a": {**known["a"], "before": earlier}})
     assert [(c.made_from, c.is_newest) for c in both] == [(1, False), (4, True)]
     assert both[0].surrogate.x is earlier["x"]
@@ -110,7 +111,7 @@ def test_one_that_earlier_ones_show_to_be_too_small_is_scaled_up():
 
 
 def test_own_updates_are_compared_with_both_surrogates_and_only_the_newest_counts_for_calibration():
-    before = {"version": 1, "x": torch.ones(2, 1), "y_logits": torch.ones(2, 2)}
+    before = {"version": 1, "num_examples": 4, "x": torch.ones(2, 1), "y_logits": torch.ones(2, 2)}
     clients = {"a": entry(version=4, stood_in=2, before=before)}
     made = plan(
         [own(2.0, 0.0, 0.0, base=6)], clients, view(10, history={6: three(0, 0, 0)}), CHECKED
@@ -122,6 +123,17 @@ def test_own_updates_are_compared_with_both_surrogates_and_only_the_newest_count
     assert [note.detail["age"] for note in done.notes] == [5, 2]
     ((_, change),) = made.newest_checked(changes)
     assert change is changes[1]
+
+
+def test_a_check_trains_each_surrogate_by_the_recipe_that_it_has_stood_in_with():
+    before = {"version": 1, "num_examples": 4, "x": torch.ones(2, 1), "y_logits": torch.ones(2, 2)}
+    clients = {"a": entry(version=4, stood_in=2, before=before)}  # of ten examples
+    now = dataclasses.replace(
+        view(10, history={6: three(0, 0, 0)}), local=us.LocalSpec(epochs=2, batch_size=2)
+    )
+    made = plan([own(2.0, 0.0, 0.0, base=6)], clients, now, CHECKED)
+    steps = [each.local.steps for each in made.trainings(clients, now, us.Inversion())]
+    assert steps == [4, 10]
 
 
 @pytest.mark.parametrize(
