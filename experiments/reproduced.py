@@ -10,11 +10,25 @@ import json
 from pathlib import Path
 from typing import Any
 
-from unstale.reproduce import Item, item_state, kept_places, read_catalogue, state_of, tables_of
+from unstale.reproduce import (
+    Catalogue,
+    Item,
+    at_cpu_size,
+    has_cpu_size,
+    item_state,
+    kept_places,
+    read_catalogue,
+    state_of,
+    tables_of,
+)
 from unstale.run_folder.provenance import in_words
 
 HERE = Path(__file__).parent
-NOTHING = "Nothing has been run at full size yet, so there is no table here."
+NOTHING = "Nothing has been run at full or CPU size yet, so there is no table here."
+AT_CPU_SIZE = (
+    "*At CPU size* (`--size cpu`; [what that changes](../cpu_size.toml)). The paper's numbers are "
+    "of its own models and sizes:"
+)
 
 
 def catalogue() -> str:
@@ -34,17 +48,24 @@ def results(name: str) -> str:
     """Return an item's tables beside the paper's, with pictures and origin; else that none is."""
     found = read_catalogue(HERE)
     item = found.find(name)
+    parts = _of_one_size(found, item)
+    if has_cpu_size(item) and (small := _of_one_size(found, at_cpu_size(item))):
+        parts += [AT_CPU_SIZE, *small]
+    if not parts:
+        return NOTHING
+    state = ": ".join(filter(None, item_state(item)))
+    return "\n\n".join([f"State: {state}.", *parts])
+
+
+def _of_one_size(found: Catalogue, item: Item) -> list[str]:
+    """Return the tables, pictures and origins of an item's results at full size or CPU size."""
     parts = []
     for table in tables_of(item, lambda part: kept_places(item, part)):
         if not table.is_empty:
             head = f"{found.entry(table.paper).name}: {table.title}"
             parts += [f"**{head}** (ours ± standard deviation over seeds, then the paper's)"]
             parts += [table.markdown()]
-    if not parts:
-        return NOTHING
-    state = ": ".join(filter(None, item_state(item)))
-    parts.insert(0, f"State: {state}.")
-    return "\n\n".join([*parts, *_pictures(item), *_origins(item)])
+    return [*parts, *_pictures(item), *_origins(item)] if parts else []
 
 
 def _pictures(item: Item) -> list[str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from unstale.reproduce import Catalogue, Item
     from unstale.reproduce.run import Options
 
-OUT = Path("runs") / "reproduce"
+OUT = {"full": Path("runs") / "reproduce", "cpu": Path("runs") / "reproduce-cpu"}
 
 
 @click.command(context_settings=HELP)
@@ -25,12 +25,23 @@ OUT = Path("runs") / "reproduce"
 @click.option(
     "--smoke", is_flag=True, help="Run it in seconds, on generated data; all without NAME."
 )
+@click.option(
+    "--size",
+    type=click.Choice(list(OUT)),
+    default="full",
+    show_default=True,
+    help="cpu: other models, fewer samples and rounds, for two CPU cores.",
+)
 @click.option("--table", "only_table", is_flag=True, help="Run nothing: show the kept results.")
 @click.option(
     "--keep", is_flag=True, help="Afterwards keep what is done in experiments/NAME/results."
 )
 @click.option("--only", metavar="A,B", help="Only these runs of it, by name.")
-@click.option("--out", type=OutFolder(), help=f"The folder of all runs [{OUT.as_posix()}].")
+@click.option(
+    "--out",
+    type=OutFolder(),
+    help=f"The folder of all runs [{OUT['full'].as_posix()}, or {OUT['cpu'].as_posix()}].",
+)
 @click.option("--seeds", metavar="10,11,12", help="Instead of the files' seeds.")
 @click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1, …")
 @click.option("--data", "data_root", metavar="DIR", help="The data root; else UNSTALE_DATA.")
@@ -46,6 +57,7 @@ def reproduce(
     name: str | None,
     only_list: bool,
     smoke: bool,
+    size: str,
     only_table: bool,
     keep: bool,
     only: str | None,
@@ -63,7 +75,7 @@ def reproduce(
     where it was when the same command is given again.
     """
     from unstale.errors import ConfigError
-    from unstale.reproduce import find_experiments, read_catalogue
+    from unstale.reproduce import at_cpu_size, find_experiments, read_catalogue
 
     catalogue = read_catalogue(find_experiments(experiments))
     if only_list or (name is None and not smoke):
@@ -75,6 +87,13 @@ def reproduce(
         _list(catalogue, as_json)
         return 0
     items = [*catalogue.items] if name is None else [catalogue.find(name)]
+    if size == "cpu":
+        if smoke or name is None:
+            raise ConfigError(
+                "--size cpu should go with the NAME of an item, and without --smoke. "
+                "`unstale reproduce` lists the items."
+            )
+        items = [at_cpu_size(items[0])]
     if only_table or (smoke and keep):
         if smoke:
             raise ConfigError(
@@ -83,7 +102,7 @@ def reproduce(
         _show(catalogue, items[0], None, as_json)
         return 0
     with tempfile.TemporaryDirectory() if smoke and out is None else nullcontext() as folder:
-        place = out or (Path(folder) if folder else OUT)
+        place = out or (Path(folder) if folder else OUT[size])
         options = _options(place, smoke, seeds, device, data_root, jobs, only)
         for item in items:
             if not _run(item, options):

@@ -4,6 +4,7 @@ Importing it needs no torch; running an item does.
 """
 
 from unstale.reproduce.catalogue import Catalogue, find_experiments, read_catalogue
+from unstale.reproduce.cpu_size import at_cpu_size, has_cpu_size
 from unstale.reproduce.items import Item, PaperTable, PlannedRun, Script
 from unstale.reproduce.keep import keep_item
 from unstale.reproduce.paper import Entry
@@ -19,7 +20,9 @@ __all__ = [
     "PlannedRun",
     "Script",
     "Table",
+    "at_cpu_size",
     "find_experiments",
+    "has_cpu_size",
     "item_state",
     "keep_item",
     "kept_places",

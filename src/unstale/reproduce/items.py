@@ -6,7 +6,7 @@ numbers: methods down, runs across.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,10 @@ class PlannedRun:
     """What is changed in the file, by dotted key; `set` in the file."""
     smoke: Mapping[str, Any] | None = None
     """What is changed in a smoke run besides."""
+    cpu: Mapping[str, Any] | None = None
+    """What is changed at CPU size besides; None if it has no CPU size, `false` in the file."""
+    kept_in: str = ""
+    """The folder in `results` in which it is kept; at full size `results` itself."""
 
     @property
     def rounds(self) -> int:
@@ -61,6 +65,10 @@ class Script:
     out: str
     """The name of a result file; `{seed}` in it stands for the seed. Without it all seeds are in
     one file."""
+    cpu: tuple[str, ...] | None = None
+    """The arguments at CPU size; None if it has none."""
+    kept_in: str = ""
+    """The folder in `results` in which files are kept; at full size `results` itself."""
 
     def files(self, seeds: tuple[int, ...] | None = None) -> dict[str, tuple[int, ...]]:
         """Return the result files and the seeds of each.
@@ -173,7 +181,7 @@ def _check(item: Item, where: str) -> None:
 def _run(table: dict[str, Any], folder: Path, where: str) -> PlannedRun:
     check_keys(
         table,
-        {"name", "column", "experiment", "of", "tune", "set", "smoke"},
+        {"name", "column", "experiment", "of", "tune", "set", "smoke", "cpu"},
         f"runs in {where}",
     )
     if "of" in table:  # a run of another item, under its own head
@@ -186,9 +194,7 @@ def _run(table: dict[str, Any], folder: Path, where: str) -> PlannedRun:
             )
         run = shared[name]
         column = get(table, "column", str, where, run.column)
-        return PlannedRun(
-            run.item, run.name, column, run.experiment, run.tune, run.settings, run.smoke
-        )
+        return replace(run, column=column)
     name = get(table, "name", str, where)
     experiment = folder / get(table, "experiment", str, where, "config.toml")
     if not experiment.is_file():
@@ -203,11 +209,13 @@ def _run(table: dict[str, Any], folder: Path, where: str) -> PlannedRun:
         get(table, "tune", bool, where, False),
         get(table, "set", dict, where, {}),
         get(table, "smoke", dict, where, {}),
+        None if table.get("cpu") is False else get(table, "cpu", dict, where, {}),
     )
 
 
 def _script(table: dict[str, Any], folder: Path, where: str) -> Script:
-    check_keys(table, {"name", "file", "arguments", "smoke", "seeds", "out"}, f"scripts in {where}")
+    known = {"name", "file", "arguments", "smoke", "cpu", "seeds", "out"}
+    check_keys(table, known, f"scripts in {where}")
     name = get(table, "name", str, where)
     path = folder / get(table, "file", str, where)
     if not path.is_file():
@@ -222,6 +230,7 @@ def _script(table: dict[str, Any], folder: Path, where: str) -> Script:
         tuple(map(str, smoke)),
         tuple(seeds),
         get(table, "out", str, where),
+        tuple(map(str, get(table, "cpu", list, where))) if "cpu" in table else None,
     )
 
 

@@ -4,17 +4,19 @@ import json
 from pathlib import Path
 from typing import Any
 
+from unstale.reproduce.cpu_size import at_cpu_size, has_cpu_size
 from unstale.reproduce.items import Item, PlannedRun, Script
 from unstale.reproduce.paper import Entry
 
 LEAST_SEEDS = 3
 """A run at full size has at least so many seeds."""
 
-FULL, PARTLY, SMOKE = "full size", "partly", "smoke only"
+FULL, CPU, PARTLY, SMOKE = "full size", "CPU size", "partly", "smoke only"
 STATES = {
     FULL: "every run is kept in the repository, at full size and with three seeds or more",
+    CPU: "every run is kept with three seeds or more, small enough for two CPU cores",
     PARTLY: "some runs are kept, or with fewer rounds or seeds, or from before a change",
-    SMOKE: "it is built and passes --smoke; nothing has been run at full size yet",
+    SMOKE: "it is built and passes --smoke; nothing has been run at full or CPU size yet",
     "not built": "something that it needs is missing",
     "a drawing": "there is nothing to compute",
 }
@@ -33,20 +35,28 @@ def state_of(entry: Entry, item: Item | None) -> tuple[str, str]:
 
 def item_state(item: Item) -> tuple[str, str]:
     """Return the state of everything that an item makes, and the reason where there is one."""
-    parts = [*(_run_state(item, run) for run in item.runs)]
-    parts += [_script_state(item, script) for script in item.scripts]
+    parts = _parts(item)
     done = parts.count(FULL)
     if done == len(parts) and not item.older:
         return FULL, ""
+    small = _parts(at_cpu_size(item)).count(FULL) if has_cpu_size(item) else 0
+    if small == len(parts):
+        return CPU, ""
     if set(parts) != {SMOKE}:
         return PARTLY, item.older or f"{done} of {len(parts)} runs are kept at full size"
-    return SMOKE, ""
+    return (PARTLY, f"{small} of {len(parts)} runs are kept at CPU size") if small else (SMOKE, "")
 
 
 def kept_places(item: Item, part: PlannedRun | Script) -> Path:
     """Return where a run, or the result files of a script, are kept in the repository."""
-    results = item.folder.parent / part.item / "results"
+    results = item.folder.parent / part.item / "results" / part.kept_in
     return results / part.name if isinstance(part, PlannedRun) else results
+
+
+def _parts(item: Item) -> list[str]:
+    """Return the state of each run and script of an item of this size."""
+    parts = [*(_run_state(item, run) for run in item.runs)]
+    return parts + [_script_state(item, script) for script in item.scripts]
 
 
 def _run_state(item: Item, run: PlannedRun) -> str:

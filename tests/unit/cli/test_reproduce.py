@@ -30,7 +30,7 @@ def test_one_item_in_a_smoke_run(unstale, tmp_path):
     assert done.code == 0, done.err
     assert "Table 15: accuracy on the affected classes at the end, %" in done.out
     assert "which is no result" in done.out
-    assert "run 1 of 1: mnist" in done.err
+    assert "run 1 of 2: mnist" in done.err
     assert "left)" in done.err
     assert (tmp_path / "out" / "weights" / "mnist" / "summary.json").is_file()
     again = unstale("reproduce", "weights", "--smoke", "--out", "out", "--json")
@@ -59,9 +59,13 @@ def test_kept_results_are_shown_without_a_run(unstale, tmp_path):
     [
         (["main_tabel"], "Did you mean 'main_table'"),
         (["Figure 2"], "a drawing"),
+        (["weights", "--size", "small"], "'full', 'cpu'"),
         (["weights", "--list"], "Leave out --list"),
         (["--keep"], "name an item"),
         (["weights", "--smoke", "--keep"], "no result"),
+        (["weights", "--smoke", "--size", "cpu"], "without --smoke"),
+        (["--size", "cpu", "--smoke"], "the NAME of an item"),
+        (["staleness_impact", "--size", "cpu"], "has no CPU size"),
         (["weights", "--smoke", "--only", "mnits"], "Did you mean 'mnist'"),
         (["weights", "--smoke", "--seeds", "a"], "--seeds should be whole numbers"),
         (["--experiments", "."], "Get the repository's sources"),
