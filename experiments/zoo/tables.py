@@ -165,6 +165,11 @@ def aims(file: Path, method: str) -> str:
     return summary(results(read([file])[1]), method)
 
 
+def missing(file: Path) -> str:
+    """Return the cells of one file that were not run, for a page."""
+    return not_run(read([file])[1])
+
+
 def ratios(file: Path, methods: str) -> str:
     """Return ratios to the stale update's cosine distance, first / in a run, for a page."""
     labels = methods.split(",")
