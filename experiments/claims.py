@@ -29,9 +29,9 @@ def affected(run: str, *labels: str) -> list[float]:
     return figure(run, "affected_accuracy", *labels)
 
 
-def tried(key: str, label: str, *places: str) -> list[float]:
-    """Return a figure of some tries of the quickstart's tuning, by their place in the list."""
-    tries = _read("quickstart/results/quickstart/tuning.json")["methods"][label]["tries"]
+def tried(run: str, key: str, label: str, *places: str) -> list[float]:
+    """Return a figure of some tries of a kept tuning, by their place in the list."""
+    tries = _read(f"{run}/tuning.json")["methods"][label]["tries"]
     return [tries[int(place)]["figures"][key] for place in places]
 
 

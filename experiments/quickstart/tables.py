@@ -46,23 +46,27 @@ def figures(name: str, label: str, figure: str, *settings: str) -> list[float]:
     return [tries[words][figure] for words in settings]
 
 
-def held_from() -> list[float]:
-    """Return the rounds from which `convert` and tuned `first_order` hold the target."""
-    runs = {"quickstart_paper": "convert", "quickstart_paper_first_order": "first_order"}
-    found = [json.loads((RESULTS / run / "summary.json").read_text("utf-8")) for run in runs]
-    pairs = zip(found, runs.values(), strict=True)
-    return [one["methods"][label]["held_from"] for one, label in pairs]
+def held_from(*labels: str) -> list[float]:
+    """Return the rounds from which methods hold the target in the paper's regime."""
+    methods = _methods("quickstart_paper")
+    return [methods[label]["held_from"] for label in labels]
 
 
-def ends_in_the_papers_regime() -> list[float]:
-    """Return the affected accuracy in the end with its spread: first order, convert, no delay."""
-    runs = ("quickstart_paper_first_order", "quickstart_paper", "quickstart_paper")
-    found = []
-    for run, label in zip(runs, ("first_order", "convert", "no_delay"), strict=True):
-        summary = json.loads((RESULTS / run / "summary.json").read_text("utf-8"))
-        method = summary["methods"][label]
-        found += [method["affected_accuracy"], method["spread"]["affected_accuracy"]]
-    return found
+def ends_in_the_papers_regime(*labels: str) -> list[float]:
+    """Return the affected accuracy of methods in the end, each with its spread."""
+    methods = _methods("quickstart_paper")
+    chosen = (methods[label] for label in labels)
+    return [
+        value
+        for one in chosen
+        for value in (one["affected_accuracy"], one["spread"]["affected_accuracy"])
+    ]
+
+
+def _methods(name: str) -> dict[str, Any]:
+    summary: dict[str, Any] = json.loads((RESULTS / name / "summary.json").read_text("utf-8"))
+    methods: dict[str, Any] = summary["methods"]
+    return methods
 
 
 def span(name: str, label: str) -> float:
