@@ -65,7 +65,7 @@ def drift() -> str:
         "| --- | --- | --- | --- | --- |",
     ]
     for file, (scenario, command) in DRIFT.items():
-        methods = json.loads((RESULTS / f"{file}.json").read_text())["methods"]
+        methods = _methods(file)
         cells = [_drift_cell(methods[label]) for label in ("unweighted", "convert")]
         count = f"{methods['convert']['stand_ins']:.0f}"
         lines.append("| " + " | ".join([scenario, command, *cells, count]) + " |")
@@ -75,9 +75,14 @@ def drift() -> str:
 def cost_of_drift() -> float:
     """Return by how much `convert` is at most below `unweighted` where classes move on."""
     keys = ("accuracy", "affected_accuracy", "affected_mean")
-    found = [json.loads((RESULTS / f"drift_shift_{n}.json").read_text()) for n in (1, 2)]
-    methods = [one["methods"] for one in found]
+    methods = [_methods(f"drift_shift_{n}") for n in (1, 2)]
     return max(m["unweighted"][key] - m["convert"][key] for m in methods for key in keys)
+
+
+def _methods(run: str) -> dict:
+    """Return the figures of every method of a kept run."""
+    found: dict = json.loads((RESULTS / run / "summary.json").read_text())["methods"]
+    return found
 
 
 def sensors(file: str, *labels: str) -> list[float]:
