@@ -28,6 +28,8 @@ class Measure:
     """Decimals that are shown."""
     of: Callable[[RunFolder], Values]
     """Reads it from a run folder that is done, or kept."""
+    none: str = "–"
+    """What stands in a table where no seed of a run has it."""
 
 
 def _figure(key: str) -> Callable[[RunFolder], Values]:
@@ -129,7 +131,7 @@ MEASURES: dict[str, Measure] = {
     "improvement": Measure(
         "accuracy on the affected classes at the end, above `unweighted`, %", 1, _relative
     ),
-    "time": Measure("rounds until the target is held, % of those of `convert`", 0, _time),
+    "time": Measure("rounds until the target is held, % of those of `convert`", 0, _time, "never"),
     "cosine_error": Measure(
         "cosine distance to the true fresh update, second half", 3, _oracle("compensated_cosine")
     ),

@@ -38,10 +38,16 @@ class Figure:
         spread = statistics.stdev(values) if len(values) > 1 else None
         return cls(statistics.fmean(values), spread, len(values))
 
-    def text(self, digits: int) -> str:
-        """Return it as `57.4 ± 0.3`."""
+    def text(self, digits: int, of: int | None = None) -> str:
+        """Return it as `57.4 ± 0.3`, with the number of seeds if it is less than `of`.
+
+        Example:
+            >>> Figure(57.42, 0.31, 2).text(1, of=3)
+            '57.4 ± 0.3 (2 of 3 seeds)'
+        """
         around = "" if self.spread is None else f" ± {self.spread:.{digits}f}"
-        return f"{self.mean:.{digits}f}{around}"
+        seeds = f" ({self.seeds} of {of} seeds)" if of is not None and self.seeds < of else ""
+        return f"{self.mean:.{digits}f}{around}{seeds}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,9 @@ class Table:
     """By row: our figure for each column; None for what has not been run."""
     theirs: Mapping[str, tuple[float, ...]]
     """By row: the paper's number for each column; empty where it has none."""
+    missing: tuple[str, ...]
+    """For each column, what stands where there is no figure: `not run`, or of a run that is done
+    what the measure says, as `never` where no seed held the target."""
 
     @property
     def is_empty(self) -> bool:
@@ -71,9 +80,13 @@ class Table:
         has_paper = any(self.theirs.values())
         heads = [(head, "paper") if has_paper else (head,) for head in self.columns]
         found = [["", *(cell for head in heads for cell in head)]]
+        # In a column a figure may lack seeds, as where a seed never holds the target.
+        by_column = zip(*self.ours.values(), strict=True)
+        most = [max((f.seeds for f in column if f is not None), default=0) for column in by_column]
         for row, figures in self.ours.items():
             paper = [f"{value:g}" for value in self.theirs[row]] or ["–"] * len(self.columns)
-            cells = ["not run" if f is None else f.text(self.digits) for f in figures]
+            columns = zip(figures, self.missing, most, strict=True)
+            cells = [none if f is None else f.text(self.digits, n) for f, none, n in columns]
             pairs = zip(cells, paper, strict=True) if has_paper else ((cell,) for cell in cells)
             found.append([row, *(cell for pair in pairs for cell in pair)])
         return found
@@ -119,17 +132,22 @@ def tables_of(item: Item, place: Place, seeds: tuple[int, ...] | None = None) ->
 def _table(item: Item, spec: PaperTable, place: Place, seeds: tuple[int, ...] | None) -> Table:
     parts = tuple(one for one in item.parts if not spec.columns or one.name in spec.columns)
     ours: dict[str, list[Figure | None]] = {row: [] for row in spec.rows}
+    missing = []
     for part in parts:
         values: Mapping[str, list[float]] = {}
+        none = "not run"
         if isinstance(part, PlannedRun):
             folder = RunFolder(place(part))
-            values = measure_of(spec.measure).of(folder) if folder.is_done else {}
+            if folder.is_done:
+                measure = measure_of(spec.measure)
+                values, none = measure.of(folder), measure.none
         else:
             files = [place(part) / name for name in part.files(seeds)]
             values = {
                 row: values_in(files, spec.key.replace("{row}", row), spec.scale)
                 for row in spec.rows
             }
+        missing.append(none)
         for row, figures in ours.items():
             figures.append(Figure.of(values.get(row, [])))
     of_runs = None if spec.measure == FILE else measure_of(spec.measure)
@@ -140,4 +158,5 @@ def _table(item: Item, spec: PaperTable, place: Place, seeds: tuple[int, ...] | 
         tuple(one.column if isinstance(one, PlannedRun) else one.name for one in parts),
         {row: tuple(figures) for row, figures in ours.items()},
         spec.rows,
+        tuple(missing),
     )

@@ -45,6 +45,20 @@ def test_improvement_and_time_compare_seed_by_seed(tmp_path):
     assert time["convert"] == pytest.approx([100, 100, 100])
 
 
+def test_a_target_that_is_not_held_is_said(experiments):
+    path = experiments / "small" / "item.toml"
+    text = path.read_text(encoding="utf-8").replace("affected_accuracy", "time")
+    path.write_text(text + "convert = []\n", encoding="utf-8")
+    item = read_catalogue(experiments).find("small")
+    write_run(experiments / "small" / "results" / "first", ROWS)
+    (table,) = tables_of(item, lambda part: kept_places(item, part))
+    assert [row[1] for row in table.cells()[1:]] == [
+        "200 ± 0 (2 of 3 seeds)",
+        "never",
+        "100 ± 0",
+    ]
+
+
 def test_errors_are_means_over_the_second_half(tmp_path):
     folder = write_run(tmp_path / "r", {"convert": [(0.7, 20)]}, rounds=4)
     values = [0.9, 0.9, 0.1, None]
