@@ -38,7 +38,7 @@ class Figure:
         spread = statistics.stdev(values) if len(values) > 1 else None
         return cls(statistics.fmean(values), spread, len(values))
 
-    def text(self, digits: int, of: int | None = None) -> str:
+    def text(self, digits: int, of: int = 0) -> str:
         """Return it as `57.4 ± 0.3`, with the number of seeds if it is less than `of`.
 
         Example:
@@ -46,7 +46,7 @@ class Figure:
             '57.4 ± 0.3 (2 of 3 seeds)'
         """
         around = "" if self.spread is None else f" ± {self.spread:.{digits}f}"
-        seeds = f" ({self.seeds} of {of} seeds)" if of is not None and self.seeds < of else ""
+        seeds = f" ({self.seeds} of {of} seeds)" if self.seeds < of else ""
         return f"{self.mean:.{digits}f}{around}{seeds}"
 
 
@@ -69,6 +69,8 @@ class Table:
     missing: tuple[str, ...]
     """For each column, what stands where there is no figure: `not run`, or of a run that is done
     what the measure says, as `never` where no seed held the target."""
+    seeds: tuple[int, ...]
+    """For each column the seeds of a run that is done; 0 of a script, whose files may be fewer."""
 
     @property
     def is_empty(self) -> bool:
@@ -80,12 +82,9 @@ class Table:
         has_paper = any(self.theirs.values())
         heads = [(head, "paper") if has_paper else (head,) for head in self.columns]
         found = [["", *(cell for head in heads for cell in head)]]
-        # In a column a figure may lack seeds, as where a seed never holds the target.
-        by_column = zip(*self.ours.values(), strict=True)
-        most = [max((f.seeds for f in column if f is not None), default=0) for column in by_column]
         for row, figures in self.ours.items():
             paper = [f"{value:g}" for value in self.theirs[row]] or ["–"] * len(self.columns)
-            columns = zip(figures, self.missing, most, strict=True)
+            columns = zip(figures, self.missing, self.seeds, strict=True)
             cells = [none if f is None else f.text(self.digits, n) for f, none, n in columns]
             pairs = zip(cells, paper, strict=True) if has_paper else ((cell,) for cell in cells)
             found.append([row, *(cell for pair in pairs for cell in pair)])
@@ -132,15 +131,16 @@ def tables_of(item: Item, place: Place, seeds: tuple[int, ...] | None = None) ->
 def _table(item: Item, spec: PaperTable, place: Place, seeds: tuple[int, ...] | None) -> Table:
     parts = tuple(one for one in item.parts if not spec.columns or one.name in spec.columns)
     ours: dict[str, list[Figure | None]] = {row: [] for row in spec.rows}
-    missing = []
+    missing, seeds_of = [], []
     for part in parts:
         values: Mapping[str, list[float]] = {}
-        none = "not run"
+        none, number = "not run", 0
         if isinstance(part, PlannedRun):
             folder = RunFolder(place(part))
             if folder.is_done:
                 measure = measure_of(spec.measure)
                 values, none = measure.of(folder), measure.none
+                number = len(folder.read_json(folder.summary_path)["seeds"])
         else:
             files = [place(part) / name for name in part.files(seeds)]
             values = {
@@ -148,6 +148,7 @@ def _table(item: Item, spec: PaperTable, place: Place, seeds: tuple[int, ...] | 
                 for row in spec.rows
             }
         missing.append(none)
+        seeds_of.append(number)
         for row, figures in ours.items():
             figures.append(Figure.of(values.get(row, [])))
     of_runs = None if spec.measure == FILE else measure_of(spec.measure)
@@ -159,4 +160,5 @@ def _table(item: Item, spec: PaperTable, place: Place, seeds: tuple[int, ...] | 
         {row: tuple(figures) for row, figures in ours.items()},
         spec.rows,
         tuple(missing),
+        tuple(seeds_of),
     )
