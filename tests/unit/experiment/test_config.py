@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 SHIPPED = sorted(
     path
     for path in (ROOT / "experiments").rglob("*.toml")
-    if path.name not in ("sweep.toml", "cells.toml", "item.toml", "paper.toml")
+    if path.name not in ("sweep.toml", "cells.toml", "item.toml", "paper.toml", "cpu_size.toml")
 )
 
 
