@@ -7,7 +7,11 @@ Named in its markers:
 
 import json
 from pathlib import Path
+from statistics import fmean
 from typing import Any
+
+from unstale.reproduce.measures import MEASURES
+from unstale.run_folder import RunFolder
 
 HERE = Path(__file__).parent
 
@@ -27,6 +31,24 @@ def figure(run: str, key: str, *labels: str) -> list[float]:
 def affected(run: str, *labels: str) -> list[float]:
     """Return the accuracy on the affected classes over the last fifth."""
     return figure(run, "affected_accuracy", *labels)
+
+
+def measured(run: str, measure: str, *labels: str) -> list[float]:
+    """Return a measure of the paper's tables for some methods of a kept run, means over seeds.
+
+    Args:
+        run: The folder of the run, from `experiments`.
+        measure: A name in `unstale.reproduce.measures`.
+        labels: Methods.
+    """
+    values = MEASURES[measure].of(RunFolder(HERE / run))
+    return [fmean(values[label]) for label in labels]
+
+
+def by_staleness(label: str) -> list[float]:
+    """Return a method's cosine error at τ = 5, 10, 20 and 50 (Figure 4, at CPU size)."""
+    runs = (f"error_by_staleness/results/cpu/staleness_{tau}" for tau in (5, 10, 20, 50))
+    return [value for run in runs for value in measured(run, "cosine_error", label)]
 
 
 def tried(run: str, key: str, label: str, *places: str) -> list[float]:
