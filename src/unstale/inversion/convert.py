@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from unstale.inversion.arithmetic import arithmetic
+from unstale.inversion.ensemble import members_of
 from unstale.inversion.fit import fit_many
 from unstale.inversion.request import Conversion, Fit, Request, Sent, check_requests
 from unstale.inversion.settings import Inversion
@@ -26,7 +27,7 @@ from unstale.training.token_models import embedding_names, surrogate_names
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SurrogateTraining:
-    """One surrogate to train."""
+    """One surrogate to train, or an ensemble of them."""
 
     start: Params
     """The weights that the training starts from."""
@@ -34,6 +35,8 @@ class SurrogateTraining:
     """The data."""
     local: LocalSpec
     """The recipe for the surrogate: see `Inversion.local_for`."""
+    ensemble: int = 1
+    """How many surrogates it is: the change is the mean of theirs."""
 
 
 def convert(
@@ -158,8 +161,9 @@ def estimate_with(
     fitted = [(i, fit.surrogate) for i, fit in enumerate(fits) if fit.surrogate is not None]
     recipes = [settings.local_for(local, requests[i].num_examples) for i, _ in fitted]
     pairs = list(zip(fitted, recipes, strict=True))
-    today = [SurrogateTraining(current, s, recipe) for (_, s), recipe in pairs]
-    then = [SurrogateTraining(requests[i].base, s, recipe) for (i, s), recipe in pairs]
+    many = settings.ensemble
+    today = [SurrogateTraining(current, s, recipe, many) for (_, s), recipe in pairs]
+    then = [SurrogateTraining(requests[i].base, s, recipe, many) for (i, s), recipe in pairs]
     batches = [list(others), today, then if settings.residual else []]
     device = next(iter(current.values())).device
     with arithmetic(device, settings.precision):
@@ -203,10 +207,29 @@ def _train_batches(
 def train_surrogates(
     model: nn.Module, trainings: Sequence[SurrogateTraining], at_once: int
 ) -> list[dict[str, Tensor]]:
-    """Return what each training changes.
+    """Return what each training changes, for an ensemble the mean over its members.
 
     Surrogates of equal size with the same recipe are trained together, at most `at_once`.
     """
+    members = [members_of(training.surrogate, training.ensemble) for training in trainings]
+    rows = [
+        replace(training, surrogate=member, ensemble=1)
+        for training, each in zip(trainings, members, strict=True)
+        for member in each
+    ]
+    changes = iter(_train_each(model, rows, at_once))
+    return [_mean_change([next(changes) for _ in each]) for each in members]
+
+
+def _mean_change(changes: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    if len(changes) == 1:
+        return changes[0]
+    return {name: torch.stack([c[name] for c in changes]).mean(0) for name in changes[0]}
+
+
+def _train_each(
+    model: nn.Module, trainings: Sequence[SurrogateTraining], at_once: int
+) -> list[dict[str, Tensor]]:
     changes: dict[int, dict[str, Tensor]] = {}
     kinds: dict[tuple[LocalSpec, int], list[int]] = {}
     for i, training in enumerate(trainings):

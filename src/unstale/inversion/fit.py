@@ -13,6 +13,7 @@ from torch import nn
 
 from unstale.errors import ConfigError
 from unstale.inversion.cold_start import cold_starts, solve_cold, with_fixed_labels
+from unstale.inversion.ensemble import joined, requests_of
 from unstale.inversion.hard_labels import hard_start
 from unstale.inversion.objective import terms_of
 from unstale.inversion.request import Fit, Request, Sent, check_requests
@@ -55,7 +56,7 @@ def fit_many(
     inputs: InputSpec,
     settings: Inversion,
 ) -> list[Fit]:
-    """Fit a surrogate to each request.
+    """Fit a surrogate to each request, or an ensemble of them (`unstale.inversion.ensemble`).
 
     Requests with equally many samples and past updates are solved together, at most
     `settings.at_once` of them. A cold fit tries several starts, if `settings.start` names
@@ -63,6 +64,23 @@ def fit_many(
     is repeated as a cold one, and the better of the two is returned.
     """
     check_requests(model, requests)
+    members = [requests_of(request, settings.ensemble) for request in requests]
+    if settings.max_seconds is not None:
+        settings = replace(settings, max_seconds=settings.max_seconds / settings.ensemble)
+    rows = [member for each in members for member in each]
+    fits = iter(_fit_each(model, rows, local=local, inputs=inputs, settings=settings))
+    return [joined([next(fits) for _ in each]) for each in members]
+
+
+def _fit_each(
+    model: nn.Module,
+    requests: Sequence[Request],
+    *,
+    local: LocalSpec,
+    inputs: InputSpec,
+    settings: Inversion,
+) -> list[Fit]:
+    """Fit one surrogate to each request."""
     names = surrogate_names(model)
     jobs: list[_Job] = []
     fits: dict[int, Fit] = {}

@@ -31,6 +31,7 @@ THEMES: dict[str, tuple[str, ...]] = {
         "trial_loss",
         "noise",
         "bounded",
+        "ensemble",
     ),
     "what is fitted": (
         "objective",
@@ -74,7 +75,7 @@ class Inversion:
 
     `THEMES` lists them by theme, as `unstale methods convert` shows them.
 
-    Memory, for each client that is fitted at the same time: the autograd graphs of u·k
+    Memory, for each surrogate that is fitted at the same time: the autograd graphs of u·k
     local steps, and 2·h·w floats and h·w booleans, where h is `history`, u the part of it
     that an iteration looks at (`updates_per_iteration`), k the number of local steps and w the
     number of weights. With the path `along` it is the graphs of u local steps; and u·k·w floats
@@ -116,6 +117,9 @@ class Inversion:
     """Standard deviation of the noise in the initial inputs, as a share of their range."""
     bounded: bool = True
     """Whether inputs are clamped to the bounds of the data."""
+    ensemble: int = 1
+    """Number of surrogates of a client, each fitted from a start of its own, whose estimates are
+    averaged. More of them mean a smaller error; time and memory grow with their number."""
     # --- what is fitted
     objective: str = "l2"
     """Disparity between the surrogate's update and the client's: `l1`, `l2`, `cosine`, or a
@@ -197,7 +201,7 @@ class Inversion:
     """Arithmetic of matrix products and convolutions on a GPU: `float32`, or `tf32`
     (TensorFloat-32, faster on NVIDIA's Ampere and later)."""
     at_once: int = 16
-    """Maximum number of clients fitted in one batch; bounds the memory."""
+    """Maximum number of surrogates fitted in one batch; bounds the memory."""
 
     def __post_init__(self) -> None:
         def require(holds: bool, rule: str, found: object) -> None:
@@ -205,6 +209,7 @@ class Inversion:
                 raise ConfigError(f"Inversion: {rule}. Found {found!r}.")
 
         for name in (
+            "ensemble",
             "min_samples",
             "max_samples",
             "count_iterations",
@@ -270,7 +275,7 @@ class Inversion:
         check_rate(self.sparsity)
 
     def num_samples(self, num_examples: int) -> int:
-        """Return the size of the surrogate for a client with `num_examples` examples."""
+        """Return the size of a surrogate for a client with `num_examples` examples."""
         wanted = round(self.sample_share * num_examples)
         return min(max(wanted, self.min_samples), self.max_samples)
 
@@ -313,8 +318,8 @@ _PAPER: dict[str, Any] = {
     "path": "exact",
     "max_steps": 0,
 }
-# Better estimates for more time and memory.
-_THOROUGH: dict[str, Any] = {"history": 4, "max_samples": 225, "warm_iterations": 50}
+# Better estimates for several times the time and memory.
+_THOROUGH: dict[str, Any] = {"max_samples": 225, "ensemble": 4}
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
     "paper": _PAPER,
@@ -328,7 +333,7 @@ def preset(name: str, **changes: Any) -> Inversion:
     """Return the settings of a preset.
 
     Args:
-        name: `default`; `thorough` (more samples and iterations); `no_residual` (the default, but
+        name: `default`; `thorough` (four larger surrogates); `no_residual` (the default, but
             estimates are what training on the surrogate gives and nothing else); `paper` (as in
             the paper: signed Adam, L1, Gaussian start, one update, 95 % sparse, 15,000
             iterations); or `paper_dense` (the same, not sparse).

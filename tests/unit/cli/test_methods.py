@@ -62,7 +62,7 @@ def test_json(unstale):
 def test_presets_are_shown_with_what_they_change(unstale):
     shown = unstale("methods", "convert").out
     assert "  default: the defaults above" in shown
-    assert "  thorough: inversion.history = 4, inversion.max_samples = 225" in shown
+    assert "  thorough: inversion.max_samples = 225, inversion.ensemble = 4" in shown
     found = json.loads(unstale("methods", "convert", "--json").out)
     assert found["presets"]["paper"]["inversion"]["objective"] == "l1"
     assert json.loads(unstale("methods", "weighted", "--json").out)["presets"] == {}

@@ -34,6 +34,7 @@ CASES = {name: us.method(name) for name in METHODS} | {
     "convert by the nearest": us.method("convert", uniqueness={"rule": "nearest"}, **CHEAP),
     "convert without standing in": us.method("convert", stand_in=False, **CHEAP),
     "convert in groups": us.method("convert", group_size=2, **CHEAP),
+    "convert by ensembles": us.method("convert", inversion={**FEW, "ensemble": 2}, max_growth=0),
     "generator": us.method("generator", hidden=8, noise=4, **QUICK),
     "dreams": us.method("dreams", **QUICK),
     "dreams, soft, with the residual": us.method(

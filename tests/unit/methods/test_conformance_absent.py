@@ -30,6 +30,7 @@ BEFORE = 4
 # The methods here that stand in for a client that they know.
 STAND_IN = {
     "convert in groups",
+    "convert by ensembles",
     "memory",
     "convert",
     "convert all",

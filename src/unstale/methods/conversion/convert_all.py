@@ -46,8 +46,8 @@ class ConvertAll:
     proved right (`calibration`). If a fit fails or its estimate is absurd (`max_growth`), the
     stale update is used unchanged and a note gives the reason.
 
-    Memory, for each of at most `budget.max_clients` clients: a surrogate of up to
-    `inversion.max_samples` samples (two if stand-ins are checked) and, with
+    Memory, for each of at most `budget.max_clients` clients: `inversion.ensemble` surrogates of up
+    to `inversion.max_samples` samples (twice as many if stand-ins are checked) and, with
     `inversion.history` = h, its last h−1 stale updates, each of the model's size. The weights
     that these started from are kept once for all clients: the model's size for each such version.
 

@@ -76,7 +76,12 @@ class Plan:
         ]
         new = [(s, self.fits[key].num_examples) for key, s in _found(fits, inversion)]
         return [
-            SurrogateTraining(view.params, surrogate, inversion.local_for(view.local, examples))
+            SurrogateTraining(
+                view.params,
+                surrogate,
+                inversion.local_for(view.local, examples),
+                inversion.ensemble,
+            )
             for surrogate, examples in [*old, *new]
         ]
 

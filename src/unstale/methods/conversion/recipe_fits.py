@@ -31,6 +31,7 @@ SMALL: dict[str, Any] = {
     "iterations": 40,
     "min_samples": 4,
     "max_samples": 16,
+    "ensemble": 1,
     "history": 1,
     "start": "grey",
     "residual": False,

@@ -59,7 +59,7 @@ class Plan:
         ) -> SurrogateTraining:
             assert surrogate is not None  # noqa: S101  (`plan` takes only clients that have one)
             recipe = inversion.local_for(view.local, examples)
-            return SurrogateTraining(start, surrogate, recipe)
+            return SurrogateTraining(start, surrogate, recipe, inversion.ensemble)
 
         standing = [clients[client] for client in self.shares]
         return [
