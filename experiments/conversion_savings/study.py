@@ -42,6 +42,9 @@ SETS: dict[str, dict[str, Any]] = {
                "partition": OneClass(30, 40)},
     "mnist": {"model": "lenet", "lr": 0.01, "rounds": 60, "cohort": 10,
               "partition": DirichletLabels(40, 100, 0.1)},
+    # The same clients with a model that is quick on a CPU.
+    "mnist_mlp": {"data": "mnist", "model": "mlp", "settings": {"hidden": [64]}, "lr": 0.05,
+                  "rounds": 60, "cohort": 10, "partition": DirichletLabels(40, 100, 0.1)},
 }  # fmt: skip
 
 
@@ -104,11 +107,15 @@ class Trained:
 def train(name: str, root: str | None, device: str, seed: int, clients: int) -> Trained:
     """Train without delay and keep all versions."""
     setting = SETS[name]
-    dataset = data.load(name, root)
+    dataset = data.load(setting.get("data", name), root)
     spec = ScenarioSpec(setting["partition"], NoLatency(), SampledCohort(size=setting["cohort"]))
     scenario = Scenario(spec, dataset, seed)
     model = models.build(
-        setting["model"], dataset.input_shape, dataset.num_classes, seed=derive(seed, "model")
+        setting["model"],
+        dataset.input_shape,
+        dataset.num_classes,
+        seed=derive(seed, "model"),
+        **setting.get("settings", {}),
     ).to(device)
     local = LocalSpec(lr=setting["lr"], momentum=0.5, epochs=5)
     simulation = Simulation(

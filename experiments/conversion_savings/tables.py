@@ -145,7 +145,7 @@ def _at(rows: Sequence[dict], key: str, value: float) -> list[dict]:
 
 
 def _set(rows: Sequence[dict]) -> str:
-    return {"mnist": "MNIST"}.get(rows[0]["set"], rows[0]["set"])
+    return {"mnist": "MNIST", "mnist_mlp": "MNIST, MLP"}.get(rows[0]["set"], rows[0]["set"])
 
 
 def _percent(share: float) -> str:

@@ -40,6 +40,10 @@ class Setting:
     lr: float
     clients: int = 30
     samples: int = 450
+    data: str = ""
+    """The data set, if its name is not the setting's."""
+    hidden: tuple[int, ...] = ()
+    """The hidden layers, if the model is `mlp`."""
 
     @property
     def local(self) -> LocalSpec:
@@ -57,6 +61,8 @@ SETS = {
     "digits": Setting("digits", lr=0.2, samples=40),
     "mnist": Setting("lenet", lr=0.01),
     "fashion_mnist": Setting("lenet", lr=0.01),
+    # Small enough for a CPU.
+    "mnist_mlp": Setting("mlp", lr=0.05, samples=40, data="mnist", hidden=(64,)),
 }
 SCENARIOS = ("one_class", "dirichlet")
 
@@ -97,14 +103,18 @@ def _number(value: float) -> float | None:
 def measured(arguments: argparse.Namespace, scenario: str, seed: int, tau: int) -> list[dict]:
     """Return the rows of one trial."""
     setting = SETS[arguments.set]
-    whole = data.load(arguments.set, arguments.data)
+    whole = data.load(setting.data or arguments.set, arguments.data)
     labels = whole.y_train.numpy()
     parts = setting.partition(scenario).split(labels, None, derive(seed, "partition"))
     inputs = InputSpec(whole.input_shape, whole.num_classes, whole.low, whole.high)
     device = torch.device(arguments.device)
     clients = [Client(whole.x_train[p].to(device), whole.y_train[p].to(device)) for p in parts]
     model = models.build(
-        setting.model, whole.input_shape, whole.num_classes, seed=derive(seed, "model")
+        setting.model,
+        whole.input_shape,
+        whole.num_classes,
+        seed=derive(seed, "model"),
+        **({"hidden": setting.hidden} if setting.hidden else {}),
     ).to(device)
     found = run_trial(
         model,

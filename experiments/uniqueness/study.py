@@ -43,6 +43,16 @@ RULES = {"ratio": (1.0, 1.02, 1.04, 1.08, 1.15), "nearest": (0.3, 0.5, 0.7, 0.8,
 SETS: dict[str, dict[str, Any]] = {
     "digits": {"model": "digits", "lr": 0.1, "fast": 40, "slow": 10, "samples": 16},
     "mnist": {"model": "lenet", "lr": 0.01, "fast": 40, "slow": 10, "samples": 100},
+    # The same clients with a model that is quick on a CPU.
+    "mnist_mlp": {
+        "data": "mnist",
+        "model": "mlp",
+        "settings": {"hidden": [64]},
+        "lr": 0.05,
+        "fast": 40,
+        "slow": 10,
+        "samples": 100,
+    },
 }
 
 
@@ -134,7 +144,7 @@ def run(
 ) -> tuple[list[dict[str, Any]], float, float]:
     """Train with conversion of what is unique; return all decisions, accuracy and seconds."""
     setting = SETS[name]
-    dataset = data.load(name, root)
+    dataset = data.load(setting.get("data", name), root)
     fast, slow, samples = setting["fast"], setting["slow"], samples or setting["samples"]
     most = int(torch.bincount(dataset.y_train).min()) // samples
     classes, rare = draw_classes(fast, slow, 2, most, seed)
@@ -147,7 +157,11 @@ def run(
     )
     scenario = Scenario(spec, dataset, seed)
     model = models.build(
-        setting["model"], dataset.input_shape, dataset.num_classes, seed=derive(seed, "model")
+        setting["model"],
+        dataset.input_shape,
+        dataset.num_classes,
+        seed=derive(seed, "model"),
+        **setting.get("settings", {}),
     ).to(device)
     server = Server(
         model,
