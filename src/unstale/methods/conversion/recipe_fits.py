@@ -38,15 +38,17 @@ SMALL: dict[str, Any] = {
     "max_loss": 1e3,
 }
 LONGER = 4
-"""How many times as many iterations the fits of a second look have."""
+"""How many times as many iterations, and as many samples, the fits of a second look have."""
 
 
 def small_fits(inversion: Inversion, look: int) -> Inversion:
     """Return the settings of the fits of a first or a second look.
 
     Fits of a second look are longer and start as those of conversions do, by default from the best
-    of several starts, because a single one may stall. Whoever asks for shorter fits of surrogates
-    gets them here, too.
+    of several starts, because a single one may stall. They also have more samples: a few cannot
+    follow many steps of a client that comes to fit its data on the way, and a recipe of smaller
+    steps explains them better than the right one. Whoever asks for shorter fits or for smaller
+    surrogates gets them here, too.
 
     Example:
         >>> first, second = (small_fits(Inversion(), look) for look in (1, 2))
@@ -59,8 +61,12 @@ def small_fits(inversion: Inversion, look: int) -> Inversion:
         return dataclasses.replace(
             inversion, **{**SMALL, "iterations": min(SMALL["iterations"], inversion.iterations)}
         )
-    longer = {**SMALL, "iterations": min(LONGER * SMALL["iterations"], inversion.iterations)}
-    return dataclasses.replace(inversion, **{**longer, "start": inversion.start})
+    larger = {
+        name: min(LONGER * SMALL[name], getattr(inversion, name))
+        for name in ("iterations", "max_samples")
+    }
+    larger["min_samples"] = min(SMALL["min_samples"], larger["max_samples"])
+    return dataclasses.replace(inversion, **{**SMALL, **larger, "start": inversion.start})
 
 
 def other_recipes(local: LocalSpec, delta: Params, num_examples: int) -> dict[str, LocalSpec]:

@@ -101,7 +101,14 @@ def test_a_suspect_is_looked_at_again_with_longer_fits(monkeypatch):
     looks = [(look, version) for client, look, version in fitted if client == "c0"]
     assert looks == [(1, 1), (2, 3)], "the second begins where the first ends"
     assert found == {"c0": ("slower", 8)}
-    assert recipe_fits.small_fits(us.Inversion(), 2).iterations == 4 * 20
+    second = recipe_fits.small_fits(us.Inversion(), 2)
+    assert (second.iterations, second.max_samples) == (4 * 20, 4 * 16)
+
+
+def test_a_second_look_asks_for_no_more_than_conversions_do():
+    few = us.Inversion(iterations=30, max_samples=3, min_samples=2)
+    second = recipe_fits.small_fits(few, 2)
+    assert (second.iterations, second.max_samples, second.min_samples) == (30, 3, 3)
 
 
 @pytest.mark.parametrize("rounds", [2, 6], ids=["first look", "second look"])
