@@ -101,9 +101,16 @@ def _origin(place: Path) -> str:
     seeds = ", ".join(map(str, summary["seeds"]))
     machine = environment.get("gpu") or environment.get("cpu") or "a machine that was not noted"
     return (
-        f"{summary['rounds']} rounds, seeds {seeds}, {machine}, {seconds / 3600:.1f} hours of "
-        f"rounds in all, commit {environment['commit']}"
+        f"{summary['rounds']} rounds, seeds {seeds}, {machine}, {_duration(seconds)} of rounds in "
+        f"all, commit {environment['commit']}"
     )
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    if minutes >= 60:
+        return f"{seconds / 3600:.1f} hours"
+    return f"{minutes} minute{'s' * (minutes != 1)}" if minutes else "less than a minute"
 
 
 def _hardware(found: Any) -> str:
