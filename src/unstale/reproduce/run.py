@@ -21,6 +21,9 @@ from unstale.reproduce.smoke import SEED
 from unstale.run_folder import RunFolder
 from unstale.run_folder.differences import differences
 
+UNFINISHED = "unfinished"
+"""The folder, inside an item's, of result files whose script has not ended."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -169,7 +172,9 @@ def _script(script: Script, options: Options, progress: ItemProgress) -> None:
         raise ConfigError("A smoke run of a script should be on the CPU. Leave out --device.")
     seeds = options.script_seeds
     folder = place_in(options.out, script)
-    folder.mkdir(parents=True, exist_ok=True)
+    # A study may write what it has as it goes: its file counts only once the script has ended.
+    unfinished = folder / UNFINISHED
+    unfinished.mkdir(parents=True, exist_ok=True)
     for name, own in script.files(seeds).items():
         out = (folder / name).resolve()
         progress.part(f"{script.name}, {name}", done=out.is_file())
@@ -180,18 +185,24 @@ def _script(script: Script, options: Options, progress: ItemProgress) -> None:
         command += ["--seeds", ",".join(map(str, own)), "--device", options.device]
         if options.data_root and not options.smoke:
             command += ["--data", str(Path(options.data_root).resolve())]
+        written = unfinished.resolve() / name
         done = subprocess.run(
-            [*command, "--out", str(out)],
+            [*command, "--out", str(written)],
             cwd=script.path.parent,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, _paths()))},
             stdout=sys.stderr.fileno() if _has_file(sys.stderr) else subprocess.DEVNULL,
             check=False,
         )
-        if done.returncode or not out.is_file():
+        if done.returncode or not written.is_file():
             raise RunError(
-                f"{script.path.name} should write {out}. It ended with exit code "
+                f"{script.path.name} should write {written}. It ended with exit code "
                 f"{done.returncode}; its messages are above. Run the same command to go on."
             )
+        if (picture := written.with_suffix(".png")).is_file():
+            picture.replace(out.with_suffix(".png"))
+        written.replace(out)  # last: where the result is, all of it is
+    if not any(unfinished.iterdir()):
+        unfinished.rmdir()
 
 
 def _paths() -> list[str]:

@@ -104,6 +104,8 @@ if "--data" in option and option["--data"].endswith("wrong"):
 about = {"commit": "abc", "command": "x", "seeds": [int(option["--seeds"])]}
 with open(option["--out"], "w") as file:
     json.dump({"about": about, "mnist": {"at": {"20": value}}}, file)
+if "--data" in option and option["--data"].endswith("cut"):
+    sys.exit("cut off, with a part of the result written")
 """
 
 

@@ -99,6 +99,19 @@ def test_a_script_that_fails_is_an_error(experiments, tmp_path):
         run_item(item, Options(tmp_path / "out", smoke=True, device="cuda"), Watch())
 
 
+def test_what_a_script_wrote_before_it_was_cut_off_is_no_result(experiments, tmp_path):
+    item, out = read_catalogue(experiments).find("script"), tmp_path / "out"
+    with pytest.raises(RunError, match="exit code 1"):
+        run_item(item, Options(out, data_root="cut"), Watch())
+    assert [path.name for path in (out / "script").iterdir()] == ["unfinished"]
+    with pytest.raises(RunError, match="should be done before it is kept"):
+        keep_item(item, out)
+    watch = Watch()
+    run_item(item, Options(out), watch)
+    assert watch.told == [("study, seed_1.json", False), ("study, seed_2.json", False)]
+    assert len(keep_item(item, out)) == 2
+
+
 def test_what_is_done_is_kept_once(experiments, tmp_path):
     catalogue = read_catalogue(experiments)
     item, out = catalogue.find("small"), tmp_path / "out"
