@@ -10,11 +10,11 @@ several updates in a row first, each fit starting from the one before, as those 
 that sends one update after the other (`Calibration.probe_updates`). Estimates by such a surrogate
 can be several times better than first ones, and the pairs of first fits alone would not show it.
 
-A probe is compared at lags of 1 and
-then at least 1.25 times the last, and is fitted anew, starting from its last surrogate and with
-its last updates as slow clients are, when its lag has reached 1.2 times the largest staleness of
-late. Probes' fits are at most `Calibration.cost` of the conversions so far, beside a first fit
-of each and those in a row. A comparison is one training of a surrogate.
+A probe is compared at lags of 1 and then at least 1.25 times the last, and is fitted anew,
+starting from its last surrogate and with its last updates as slow clients are, when its lag has
+reached 1.2 times the largest staleness of late. Probes' fits are at most `Calibration.cost` of
+the conversions so far, beside a first fit of each and those in a row. A comparison is one
+training of a surrogate.
 
 Memory, for each probe: a surrogate, h updates of the model's size and as many base weights,
 where h is `Inversion.history`.
