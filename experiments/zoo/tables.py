@@ -160,6 +160,16 @@ def errors(file: Path, methods: str) -> str:
     return error_table(results(read([file])[1]), methods.split(","))
 
 
+def costs(file: Path, methods: str) -> str:
+    """Return the table of costs of a result file, for a page.
+
+    Args:
+        file: The result file.
+        methods: Labels, separated by commas.
+    """
+    return cost_table(results(read([file])[1]), methods.split(","))
+
+
 def aims(file: Path, method: str) -> str:
     """Return how many cells of one file meet the aims, for a page."""
     return summary(results(read([file])[1]), method)
