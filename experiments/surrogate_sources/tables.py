@@ -12,6 +12,15 @@ from statistics import fmean, stdev
 Row = dict  # one line of a results file
 DISTANCES = {"error": "cosine distance", "l1": "relative L1 error"}
 
+CLIENTS = {"one_class": "one class each", "dirichlet": "mixes, α = 0.1"}
+WAYS = {
+    "stale": "the stale update",
+    "convert": "`convert`",
+    "convert, no residual": "the same without residual",
+}
+PAPER = {"stale": "0.52", "convert, no residual": "0.32", "generator": "0.86"}
+"""The paper's Table 16, which names neither clients nor staleness."""
+
 
 def read(path: Path) -> list[Row]:
     """Return the rows of a result file."""
@@ -59,6 +68,30 @@ def errors(rows: Sequence[Row]) -> str:
             lines.append(f"{name}{shown}{seconds:9.3f}{kept:12d}")
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
+
+
+def beside_paper(path: Path, distance: str) -> str:
+    """Return a page's table of one distance, with the paper's figures where it has them."""
+    rows = read(path)
+    columns = sorted({row["tau"] for row in rows})
+    heads = ["clients", "estimate", *(f"τ = {tau}" for tau in columns)]
+    heads += ["paper"] if distance == "error" else []
+    lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
+    for scenario, way in dict.fromkeys((row["scenario"], row["way"]) for row in rows):
+        mine = [row for row in rows if (row["scenario"], row["way"]) == (scenario, way)]
+        cells = [CLIENTS[scenario], WAYS.get(way, way)]
+        for tau in columns:
+            found = mean_and_spread([row for row in mine if row["tau"] == tau], distance)
+            cells.append(found.replace("±", "± "))
+        cells += [PAPER.get(way, "–")] if distance == "error" else []
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def mean_error(path: Path, scenario: str, tau: str, *ways: str) -> list[float]:
+    """Return mean cosine distances, for a page."""
+    rows = [r for r in read(path) if (r["scenario"], r["tau"]) == (scenario, int(tau))]
+    return [fmean(r["error"] for r in rows if r["way"] == way) for way in ways]
 
 
 def main() -> None:
