@@ -71,19 +71,58 @@ def print_tables(
     """Print an item's tables, each number of ours beside the paper's."""
     console = console or Console()
     for one in tables:
-        head, *rows = one.cells()
         name = catalogue.entry(one.paper).name
         _say(console, f"\n{name}: {one.title}")
-        table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-        for number, title in enumerate(head):
-            table.add_column(title, justify="right" if number else "left")
-        for row in rows:
-            table.add_row(*row)
-        console.print(table)
+        for part, (head, *rows) in enumerate(side_by_side(one.cells(), console.width)):
+            if part:
+                console.print()
+            table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+            for number, title in enumerate(head):
+                table.add_column(title, justify="right" if number else "left", no_wrap=not number)
+            for row in rows:
+                table.add_row(*row)
+            console.print(table)
     if not tables:
         _say(console, f"{item.name}: its tables are in experiments/{item.name}/README.md")
     if smoke:
         _say(console, f"{item.name}: smoke run on generated data, which is no result")
+
+
+def side_by_side(cells: Sequence[Sequence[str]], width: int) -> list[list[list[str]]]:
+    """Return a table in parts that are narrow enough, so that no number is cut.
+
+    Each part begins with the first column. A column stays beside the one before it if that is
+    ours and it the paper's. A column that is too wide alone has a part of its own.
+
+    Args:
+        cells: The head and the rows.
+        width: Characters in a line.
+
+    Example:
+        >>> wide = [["", "τ = 1", "paper", "τ = 5", "paper"], ["convert", "0.2", "0.3", "0.4", "–"]]
+        >>> [part[1] for part in side_by_side(wide, width=28)]
+        [['convert', '0.2', '0.3'], ['convert', '0.4', '–']]
+    """
+    head, *rows = cells
+    # Three characters between columns; a head is wrapped at its spaces.
+    wide = [
+        3 + max(*(len(row[i]) for row in rows), *map(len, title.split()), 1)
+        for i, title in enumerate(head)
+    ]
+    groups: list[list[int]] = []
+    for i in range(1, len(head)):
+        if head[i] == "paper" and groups:
+            groups[-1].append(i)
+        else:
+            groups.append([i])
+    parts: list[list[int]] = []
+    for group in groups:
+        needed = wide[0] + sum(wide[i] for i in [*(parts[-1] if parts else ()), *group])
+        if parts and needed <= width:
+            parts[-1] += group
+        else:
+            parts.append([*group])
+    return [[[row[0], *(row[i] for i in part)] for row in cells] for part in parts]
 
 
 def _say(console: Console, text: str) -> None:
