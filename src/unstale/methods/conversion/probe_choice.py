@@ -15,9 +15,9 @@ from unstale.updates import Update
 
 # A probe's part of the book: `sent` (the updates that it was fitted to, oldest first, each with
 # `version` and `delta`), `num_examples`, `updates` (how often it was fitted), `lag` (at which it
-# was last compared), `seen` (version of its last fresh update), `follows` (whether it is fitted to
-# several updates in a row), and `surrogates` by candidate, each with `x`, `y_logits` and
-# `explained` (what its training from `version` changes); empty where the fit failed.
+# was last compared), `seen` (version of its last fresh update), and `surrogates` by candidate,
+# each with `x`, `y_logits` and `explained` (what its training from `version` changes); empty where
+# the fit failed.
 Probe = Mapping[str, Any]
 
 # A probe is compared again at a lag of this many times the last.
@@ -55,34 +55,17 @@ def chosen(
 ) -> Iterator[str]:
     """Yield the clients whose fresh updates are fitted: new probes, then the longest waiting."""
     probes, each = book["probes"], len(candidates.names(settings))
-    # Those that come on top of the share: each probe's first fit, and those that follow in a row.
-    first = settings.probes + (settings.probe_updates - 1) * math.ceil(settings.probes / 2)
-    left = math.floor(settings.cost * book["conversions"]) + first * each - book["fits"]
+    left = math.floor(settings.cost * book["conversions"]) + settings.probes * each - book["fits"]
     back = [c for c in fresh if c in book["seen"] and c not in probes]
     new = sorted(back, key=_order)[: max(_wanted(now, settings) - len(probes), 0)]
-    following = [c for c, p in probes.items() if c in fresh and _goes_on(p, now, settings)]
     # While nothing stale arrives nobody needs to know.
     idle = bool(book["staleness"]) and now - book["heard"] > 2 * max(reach, settings.renew)
     old = [c for c, p in probes.items() if c in fresh and now - version_of(p) >= reach and not idle]
-    old = [c for c in old if c not in following]
-    old.sort(key=lambda c: (version_of(probes[c]), _order(c)))
-    for client in [*new, *sorted(following, key=_order), *old]:
+    for client in [*new, *sorted(old, key=lambda c: (version_of(probes[c]), _order(c)))]:
         if left < each:
             return
         left -= each
         yield client
-
-
-def _goes_on(probe: Probe, now: int, settings: Calibration) -> bool:
-    """Return whether a probe is fitted to one more update before it is only compared."""
-    if not probe.get("follows") or probe["updates"] >= settings.probe_updates:
-        return False
-    return now - version_of(probe) >= max(1, settings.renew // 10)
-
-
-def follows_next(probes: Mapping[str, Probe]) -> bool:
-    """Return whether a new probe is one that is fitted to several updates in a row: every other."""
-    return 2 * sum(bool(probe.get("follows")) for probe in probes.values()) <= len(probes)
 
 
 def _wanted(now: int, settings: Calibration) -> int:

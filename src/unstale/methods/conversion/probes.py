@@ -5,16 +5,11 @@ from version v, as to a stale update. When the client's next fresh update arrive
 v', the server converts the first one to v' and has the truth beside it, at the lag v' − v. So
 it learns how good conversions of this model are before the first stale update arrives.
 
-At most `Calibration.probes` clients are probes at a time. Every other of them can be fitted to
-several updates in a row first, each fit starting from the one before, as those of a slow client
-that sends one update after the other (`Calibration.probe_updates`). Estimates by such a surrogate
-can be several times better than first ones, and the pairs of first fits alone would not show it.
-
-A probe is compared at lags of 1 and then at least 1.25 times the last, and is fitted anew,
-starting from its last surrogate and with its last updates as slow clients are, when its lag has
-reached 1.2 times the largest staleness of late. Probes' fits are at most `Calibration.cost` of
-the conversions so far, beside a first fit of each and those in a row. A comparison is one
-training of a surrogate.
+At most `Calibration.probes` clients are probes at a time. A probe is compared at lags of 1 and
+then at least 1.25 times the last, and is fitted anew, starting from its last surrogate and with
+its last updates as slow clients are, when its lag has reached 1.2 times the largest staleness of
+late. Probes' fits are at most `Calibration.cost` of the conversions so far, beside a first fit
+of each. A comparison is one training of a surrogate.
 
 Memory, for each probe: a surrogate, h updates of the model's size and as many base weights,
 where h is `Inversion.history`.
@@ -33,7 +28,6 @@ from unstale.methods.conversion.calibration_book import Book, note_of, with_pair
 from unstale.methods.conversion.probe_choice import (
     Probe,
     chosen,
-    follows_next,
     heard,
     is_due,
     reach_of,
@@ -176,8 +170,7 @@ def conclude(
         update = made.fresh[client]
         own = {name: fit for (c, name), fit in fits.items() if c == client}
         parts = {name: explained.get((client, name)) for name in own}
-        before = probes.get(client) or {"follows": follows_next(probes)}
-        probes[client] = _fitted(before, update, own, parts, depth)
+        probes[client] = _fitted(probes.get(client, {}), update, own, parts, depth)
         notes.extend(_probed(update, name, fit) for name, fit in own.items())
     bases = {**book["bases"], str(view.version): dict(view.params)}
     used = {s["version"] for p in probes.values() for s in p["sent"]} if depth else ()
@@ -264,7 +257,6 @@ def _fitted(
         "updates": probe.get("updates", 0) + 1,
         "lag": 0,
         "seen": update.base_version,
-        "follows": probe.get("follows", False),
         "surrogates": surrogates,
     }
 

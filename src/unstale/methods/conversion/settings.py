@@ -171,13 +171,9 @@ class Calibration:
     probes: int = 4
     """Maximum number of fast clients that are probes at a time; 0 learns from slow clients
     alone, once their true updates have arrived."""
-    probe_updates: int = 1
-    """Number of updates that every other probe is fitted to, one after the other and at least
-    `renew` / 10 versions apart, before it is only compared. More of them tell how good the later
-    estimates of slow clients are; the other probes tell of first ones."""
     cost: float = 0.25
     """Maximum number of probes' fits, as a share of the conversions so far; each probe's first fit
-    and those of `probe_updates` come on top."""
+    comes on top."""
     renew: int = 50
     """Versions after which a probe is fitted anew while nothing stale has arrived; afterwards 1.2
     times the largest staleness of late."""
@@ -211,7 +207,6 @@ class Calibration:
                 f"calibration: `probes` should be an integer of at least 0. Found {self.probes!r}."
             )
         _require_positive("calibration", "renew", self.renew)
-        _require_positive("calibration", "probe_updates", self.probe_updates)
         for name in ("cost", "caution"):
             value = getattr(self, name)
             if not (value >= 0 and math.isfinite(value)):

@@ -160,7 +160,7 @@ def test_how_long_a_probe_serves():
     assert reach_of({**book, "staleness": [10, 20, 5]}, settings) == 24
 
     def probe(version):
-        return {"sent": [{"version": version}], "surrogates": {}, "follows": False}
+        return {"sent": [{"version": version}], "surrogates": {}}
 
     probes = {"f": probe(0), "g": probe(20), "h": probe(6), "k": probe(0)}
     book |= {"probes": probes, "staleness": [20], "heard": 30}
@@ -172,47 +172,6 @@ def test_how_long_a_probe_serves():
     late = {**book, "heard": 200}
     assert list(chosen(late, fresh, 261, 24, settings)) == [], "nothing stale for long"
     assert list(chosen(late, fresh, 259, 24, settings)) != []
-
-
-def test_every_other_probe_is_fitted_to_several_updates_in_a_row(world, pretended):
-    settings = us.Calibration(probes=4, renew=20, probe_updates=3)
-    outcomes = rounds(changed(PLAIN, calibration=settings), pretended, {}, world)
-    found = {}
-    for now, notes in told(outcomes, "probed").items():
-        for note in notes:
-            found.setdefault(note.client_id, []).append(now)
-    fits = sorted(found.values())
-    # Pauses of 2 versions; the first probes of all, at versions 1, 2, 6 and later.
-    assert fits[0] == [1, 3, 5]
-    assert [len(each) for each in fits] == [3, 1, 3]
-    assert outcomes[12].state["calibration"]["fits"] == 7
-    of_later = {
-        pair["updates"]
-        for pairs in outcomes[12].state["calibration"]["pairs"].values()
-        for pair in pairs
-    }
-    assert of_later == {1, 2, 3}, "estimates after one, two and three updates were compared"
-
-
-def test_fits_in_a_row_come_on_top_of_the_share_and_no_others():
-    settings = us.Calibration(probes=3, renew=20, cost=0.0, probe_updates=4)
-    book = {"staleness": [], "conversions": 0, "heard": 0, "seen": {}}
-
-    def probe(version, follows=True, updates=1):
-        sent = [{"version": version}]
-        return {"sent": sent, "surrogates": {}, "follows": follows, "updates": updates}
-
-    def asked(now, fits, **probes):
-        fresh = dict.fromkeys(probes)
-        return list(chosen({**book, "probes": probes, "fits": fits}, fresh, now, 99.0, settings))
-
-    assert asked(2, 1, f=probe(0)) == ["f"]
-    assert asked(1, 1, f=probe(0)) == [], "too soon"
-    assert asked(2, 1, f=probe(0, follows=False)) == []
-    assert asked(2, 1, f=probe(0, updates=4)) == [], "it has been fitted to all of them"
-    # Three first fits, and three more of each of two probes.
-    assert asked(2, 8, f=probe(0)) == ["f"]
-    assert asked(2, 9, f=probe(0)) == []
 
 
 def test_who_may_come_back_is_bounded():
