@@ -73,12 +73,12 @@ def print_tables(
     for one in tables:
         name = catalogue.entry(one.paper).name
         _say(console, f"\n{name}: {one.title}")
-        for part, (head, *rows) in enumerate(side_by_side(one.cells(), console.width)):
+        for part, (head, *rows) in enumerate(divided(one.cells(), console.width)):
             if part:
                 console.print()
             table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
             for number, title in enumerate(head):
-                table.add_column(title, justify="right" if number else "left", no_wrap=not number)
+                table.add_column(title, justify="right" if number else "left")
             for row in rows:
                 table.add_row(*row)
             console.print(table)
@@ -88,7 +88,7 @@ def print_tables(
         _say(console, f"{item.name}: smoke run on generated data, which is no result")
 
 
-def side_by_side(cells: Sequence[Sequence[str]], width: int) -> list[list[list[str]]]:
+def divided(cells: Sequence[Sequence[str]], width: int) -> list[list[list[str]]]:
     """Return a table in parts that are narrow enough, so that no number is cut.
 
     Each part begins with the first column. A column stays beside the one before it if that is
@@ -100,15 +100,12 @@ def side_by_side(cells: Sequence[Sequence[str]], width: int) -> list[list[list[s
 
     Example:
         >>> wide = [["", "τ = 1", "paper", "τ = 5", "paper"], ["convert", "0.2", "0.3", "0.4", "–"]]
-        >>> [part[1] for part in side_by_side(wide, width=28)]
+        >>> [part[1] for part in divided(wide, width=28)]
         [['convert', '0.2', '0.3'], ['convert', '0.4', '–']]
     """
-    head, *rows = cells
-    # Three characters between columns; a head is wrapped at its spaces.
-    wide = [
-        3 + max(*(len(row[i]) for row in rows), *map(len, title.split()), 1)
-        for i, title in enumerate(head)
-    ]
+    head = cells[0]
+    # Three characters between columns.
+    wide = [3 + max(len(row[i]) for row in cells) for i in range(len(head))]
     groups: list[list[int]] = []
     for i in range(1, len(head)):
         if head[i] == "paper" and groups:

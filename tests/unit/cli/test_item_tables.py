@@ -5,7 +5,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from unstale.cli.item_tables import print_tables, side_by_side
+from unstale.cli.item_tables import print_tables, divided
 from unstale.reproduce import Table
 from unstale.reproduce.table import Figure
 
@@ -47,4 +47,4 @@ def test_one_part_where_there_is_room():
 
 def test_a_column_that_is_too_wide_alone_is_shown_all_the_same():
     cells = [["", "head"], ["row", "x" * 50]]
-    assert side_by_side(cells, width=10) == [cells]
+    assert divided(cells, width=10) == [cells]
