@@ -44,10 +44,13 @@ class Figure:
         Example:
             >>> Figure(57.42, 0.31, 2).text(1, of=3)
             '57.4 ± 0.3 (2 of 3 seeds)'
+            >>> Figure(-0.01, 0.2, 3).text(1)
+            '0.0 ± 0.2'
         """
         around = "" if self.spread is None else f" ± {self.spread:.{digits}f}"
         seeds = f" ({self.seeds} of {of} seeds)" if self.seeds < of else ""
-        return f"{self.mean:.{digits}f}{around}{seeds}"
+        mean = round(self.mean, digits) + 0.0  # which leaves no minus before a zero
+        return f"{mean:.{digits}f}{around}{seeds}"
 
 
 @dataclass(frozen=True, slots=True)
