@@ -5,7 +5,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from unstale.cli.item_tables import print_tables, divided
+from unstale.cli.item_tables import divided, print_tables
 from unstale.reproduce import Table
 from unstale.reproduce.table import Figure
 
