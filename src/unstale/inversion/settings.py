@@ -119,7 +119,7 @@ class Inversion:
     """Whether inputs are clamped to the bounds of the data."""
     ensemble: int = 1
     """Number of surrogates of a client, each fitted from a start of its own, whose estimates are
-    averaged. More of them mean a smaller error; time and memory grow with their number."""
+    averaged. More of them usually err less; time and memory grow with their number."""
     # --- what is fitted
     objective: str = "l2"
     """Disparity between the surrogate's update and the client's: `l1`, `l2`, `cosine`, or a
